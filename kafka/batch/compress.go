@@ -1,0 +1,139 @@
+package batch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// ErrTooLarge says that a batch's records are larger than the reader allows.
+var ErrTooLarge = errors.New("decompressed records are too large")
+
+// xerialMagic begins the snappy framing of Java clients; Go clients send raw blocks.
+var xerialMagic = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}
+
+// Decompress is the records as plain bytes, at most maxBytes of them; with
+// CodecNone it is part of b.
+func (b Batch) Decompress(maxBytes int) ([]byte, error) {
+	plain, err := decompress(b.Codec(), b.Payload(), maxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("decompress record batch at offset %d: %w", b.BaseOffset(), err)
+	}
+	return plain, nil
+}
+
+func decompress(codec Codec, payload []byte, maxBytes int) ([]byte, error) {
+	switch codec {
+	case CodecNone:
+		return payload, nil
+	case CodecGzip:
+		r, err := gzip.NewReader(bytes.NewReader(payload))
+		if err != nil {
+			return nil, err
+		}
+		return readCapped(r, maxBytes)
+	case CodecSnappy:
+		if bytes.HasPrefix(payload, xerialMagic) {
+			return unxerial(payload, maxBytes)
+		}
+		return unsnap(nil, payload, maxBytes)
+	case CodecLZ4:
+		return readCapped(lz4.NewReader(bytes.NewReader(payload)), maxBytes)
+	case CodecZstd:
+		r, err := zstd.NewReader(bytes.NewReader(payload), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(max(maxBytes, 1<<20))))
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		return readCapped(r, maxBytes)
+	}
+	return nil, fmt.Errorf("unknown codec %d", codec)
+}
+
+func readCapped(r io.Reader, maxBytes int) ([]byte, error) {
+	plain, err := io.ReadAll(io.LimitReader(r, int64(maxBytes)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(plain) > maxBytes {
+		return nil, ErrTooLarge
+	}
+	return plain, nil
+}
+
+// unsnap appends a raw snappy block to plain.
+func unsnap(plain, block []byte, maxBytes int) ([]byte, error) {
+	size, err := snappy.DecodedLen(block)
+	if err != nil {
+		return nil, err
+	}
+	if size > maxBytes-len(plain) {
+		return nil, ErrTooLarge
+	}
+	part, err := snappy.Decode(nil, block)
+	return append(plain, part...), err
+}
+
+// unxerial reads Java's framing: 8 bytes of magic, two int32 versions, then
+// blocks with an int32 size each.
+func unxerial(payload []byte, maxBytes int) ([]byte, error) {
+	if len(payload) < 16 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	rest := payload[16:]
+	plain := []byte{}
+	for len(rest) > 0 {
+		if len(rest) < 4 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		size := binary.BigEndian.Uint32(rest)
+		rest = rest[4:]
+		if uint64(size) > uint64(len(rest)) {
+			return nil, io.ErrUnexpectedEOF
+		}
+		var err error
+		if plain, err = unsnap(plain, rest[:size], maxBytes); err != nil {
+			return nil, err
+		}
+		rest = rest[size:]
+	}
+	return plain, nil
+}
+
+// Compress encodes plain records for a batch that we write ourselves.
+func Compress(codec Codec, plain []byte) ([]byte, error) {
+	var out bytes.Buffer
+	var w io.WriteCloser
+	switch codec {
+	case CodecNone:
+		return plain, nil
+	case CodecGzip:
+		w = gzip.NewWriter(&out)
+	case CodecSnappy:
+		return snappy.Encode(nil, plain), nil
+	case CodecLZ4:
+		w = lz4.NewWriter(&out)
+	case CodecZstd:
+		z, err := zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return nil, err
+		}
+		w = z
+	default:
+		return nil, fmt.Errorf("unknown codec %d", codec)
+	}
+	if _, err := w.Write(plain); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,225 @@
+// Package link is cluster links: config, state and health of each; it starts
+// and stops the parts below it and runs mirror's effects. rest and handler (through
+// broker) give orders; what is decided is decided in link/mirror and link/plan.
+package link
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/hawserio/hawser/group"
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/partition"
+)
+
+// Env is what links need of the broker.
+type Env struct {
+	Meta   *meta.Meta
+	Owner  *partition.Owner
+	Groups *group.Coordinator
+	// OpenTopic opens the partitions of a topic that was just stored, and returns when they are open.
+	OpenTopic func(ctx context.Context, id kafka.TopicID) error
+	Logger    *slog.Logger
+	Now       func() time.Time
+}
+
+// Links is all links of this cluster.
+type Links struct{ impl }
+
+// New reads the links and mirrors from metadata and, with Start, runs them.
+func New(env Env) *Links { panic("link: to be built") }
+
+// Start begins mirroring and the tasks of every link, and finishes what a crash interrupted.
+func (ls *Links) Start(ctx context.Context) error { panic("link: to be built") }
+
+// Close stops all of it and waits.
+func (ls *Links) Close() { panic("link: to be built") }
+
+// Kind is what an order's failure means to a program; rest maps it to a status in one place.
+type Kind string
+
+// The kinds.
+const (
+	BadRequest  Kind = "bad request" // 400
+	NotFound    Kind = "not found"   // 404
+	Exists      Kind = "exists"      // 409 for links; 400/40002 for topics
+	InUse       Kind = "in use"      // 409/40903: a link with live mirrors
+	WrongState  Kind = "wrong state" // per-topic 400
+	Unreachable Kind = "unreachable" // 400: the source cannot be reached
+	Internal    Kind = "internal"
+)
+
+// Error is a failed order: what was asked, why not, what to do.
+type Error struct {
+	Kind Kind
+	Code string // a name of link-semantics' lists where there is one, as AUTHENTICATION_ERROR
+	Text string
+	Hint string
+	Err  error
+}
+
+// Error is the sentence with its hint.
+func (e *Error) Error() string {
+	if e.Hint != "" {
+		return e.Text + " " + e.Hint
+	}
+	return e.Text
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// CreateSpec orders a link.
+type CreateSpec struct {
+	Name            string
+	RemoteClusterID string // source_cluster_id or remote_cluster_id; empty: taken from the source
+	LinkID          string // cluster_link_id expected, for the second half of a two-sided link
+	Configs         map[string]string
+	Validate        bool // reach the source first (validate_link)
+	ValidateOnly    bool
+}
+
+// Info describes a link.
+type Info struct {
+	Name            string
+	ID              string // 22 characters
+	RemoteClusterID string
+	Mode            string   // DESTINATION, SOURCE, BIDIRECTIONAL
+	Topics          []string // mirror topics, sorted
+	State           string   // ACTIVE, FAILED, UNAVAILABLE, PAUSED, UNKNOWN
+	Err             string   // link_error
+	ErrText         string
+	Tasks           []Task
+	Categories      map[string]int32 // mirror partitions by PAUSED, IN_ERROR, PENDING, ACTIVE, NOT_APPLICABLE
+}
+
+// Task describes a task of a link.
+type Task struct {
+	Name   string // AclSync, AutoCreateMirror, ConsumerOffsetSync, TopicConfigsSync
+	State  string
+	Errors []Coded
+}
+
+// Coded is an error code of link-semantics' lists with its words.
+type Coded struct{ Code, Text string }
+
+func (ls *Links) Create(ctx context.Context, spec CreateSpec) (Info, error) {
+	panic("link: to be built")
+}
+func (ls *Links) Delete(ctx context.Context, name string, force, validateOnly bool) error {
+	panic("link: to be built")
+}
+func (ls *Links) List() []Info                       { panic("link: to be built") }
+func (ls *Links) Describe(name string) (Info, error) { panic("link: to be built") }
+
+// ConfigEntry is one config of a link; Value is nil where unset or sensitive.
+type ConfigEntry struct {
+	Name      string
+	Value     *string
+	Default   bool
+	ReadOnly  bool
+	Sensitive bool
+}
+
+// Configs lists all of a link's configs, by name.
+func (ls *Links) Configs(name string) ([]ConfigEntry, error) { panic("link: to be built") }
+
+// AlterConfig sets a config, or with a nil Value puts it back to its default.
+type AlterConfig struct {
+	Name  string
+	Value *string
+}
+
+// AlterConfigs changes a live link's configs: all or none.
+func (ls *Links) AlterConfigs(ctx context.Context, name string, changes []AlterConfig, validateOnly bool) error {
+	panic("link: to be built")
+}
+
+// MirrorSpec orders a mirror topic.
+type MirrorSpec struct {
+	SourceTopic       string
+	MirrorTopic       string            // empty: the source's name, or with the link's prefix an error that states the expected one
+	ReplicationFactor int16             // 0: the default
+	Configs           map[string]string // overrides
+}
+
+// MirrorInfo describes a mirror topic.
+type MirrorInfo struct {
+	Link, Topic, SourceTopic string
+	Partitions               int32
+	Lags                     []Lag  // by partition
+	Status                   string // the computed mirror_status
+	Err                      string // mirror_topic_error
+	ErrText                  string
+	StateMs                  int64
+	TransitionErrors         []Coded
+}
+
+// Lag is one partition's.
+type Lag struct {
+	Partition       int32
+	Records         int64        // at least 0
+	LastSourceFetch kafka.Offset // -1 for never
+	Lost            int64
+	State           string // ACTIVE, IN_ERROR, PAUSED …, for people
+	Err             string
+}
+
+func (ls *Links) CreateMirror(ctx context.Context, link string, spec MirrorSpec) (MirrorInfo, error) {
+	panic("link: to be built")
+}
+
+// Mirrors lists the mirrors of one link, or with "" of all, perhaps of one status only, by link and topic.
+func (ls *Links) Mirrors(link, status string) ([]MirrorInfo, error) { panic("link: to be built") }
+func (ls *Links) Mirror(link, topic string) (MirrorInfo, error)     { panic("link: to be built") }
+
+// MirrorOf finds the mirror record behind a topic's name, if it is or was one, for
+// DescribeConfigs and refusals; live is false once it is STOPPED.
+func (ls *Links) MirrorOf(topic string) (info MirrorInfo, live, ok bool) { panic("link: to be built") }
+
+// Verb is an order to mirrors.
+type Verb string
+
+// The verbs, by their names on REST.
+const (
+	Promote            Verb = "promote"
+	Failover           Verb = "failover"
+	Pause              Verb = "pause"
+	Resume             Verb = "resume"
+	ReverseAndStart    Verb = "reverse-and-start-mirror"
+	ReverseAndPause    Verb = "reverse-and-pause-mirror"
+	TruncateAndRestore Verb = "truncate-and-restore"
+)
+
+// Order gives a verb to mirrors of a link, by names or by a regular expression
+// that must match a whole name. One Outcome per topic, by name.
+func (ls *Links) Order(ctx context.Context, link string, verb Verb, topics []string, pattern string, validateOnly bool) ([]Outcome, error) {
+	panic("link: to be built")
+}
+
+// Outcome is what an order did, or would do, to one topic. Code is 0 for done.
+type Outcome struct {
+	Topic     string
+	Code      int32 // HTTP-like, 400 for a wrong state
+	Text      string
+	Lags      []Lag
+	Truncated *int64
+	Parts     []Truncation
+}
+
+// Truncation is one partition's part of a truncate-and-restore.
+type Truncation struct {
+	Partition   int32
+	TruncatedTo kafka.Offset
+	Records     int64
+}
+
+// TopicDeleted tells that a topic is gone, so that its mirror goes too.
+func (ls *Links) TopicDeleted(id kafka.TopicID) { panic("link: to be built") }
+
+// CheckConfigChange refuses a change of synced configs of a live mirror, naming them.
+func (ls *Links) CheckConfigChange(topic string, names []string) error { panic("link: to be built") }
+
+type impl struct{}

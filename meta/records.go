@@ -1,0 +1,160 @@
+// Package meta is what the cluster has agreed on: topics, partition roles,
+// links, mirrors, configs, over etcd, embedded or external. broker opens it;
+// link, handler and rest read its Image and write through Update. It knows no
+// record batches: consumer offsets and transactions live in the log.
+package meta
+
+import (
+	"github.com/hawserio/hawser/kafka"
+)
+
+// Cluster is who this cluster is. Drawn once; the incarnation and the producer
+// prefix anew after a restore or with --new-identity (protocol rule P3).
+type Cluster struct {
+	ID             string `json:"id"`              // Kafka's cluster.id, 22 characters
+	Incarnation    string `json:"incarnation"`     // 22 characters
+	ProducerPrefix uint32 `json:"producer_prefix"` // 31 bits, never 0: the high half of the producer ids handed out
+}
+
+// Topic is a topic as its owner made it. Configs hold only what was set, by
+// Kafka's names; defaults are package config's.
+type Topic struct {
+	ID                kafka.TopicID     `json:"id"`
+	Name              string            `json:"name"`
+	Partitions        int32             `json:"partitions"`
+	ReplicationFactor int16             `json:"replication_factor"`
+	Configs           map[string]string `json:"configs,omitempty"`
+	CreatedMs         int64             `json:"created_ms"` // Unix ms
+}
+
+// Role is what a partition is open for. Stored by name.
+type Role string
+
+// The roles. A partition is open for at most one of Append and AppendMirrored.
+const (
+	RoleOpen   Role = "open"   // producers append
+	RoleMirror Role = "mirror" // a fetcher appends the source's bytes
+	RoleFrozen Role = "frozen" // nobody appends: a reversal or a stop is under way
+)
+
+// Partition is one entry of a partition's ordered, guarded stream: the latest
+// says all. Entries are written by the partition's owner only, under a compare
+// with the version it read (protocol rules C3, C10, DESIGN section 3).
+type Partition struct {
+	Role Role `json:"role"`
+	// Generation rises with each change of role, truncation or jump; an append that
+	// names another one is refused (rule D3).
+	Generation int64 `json:"generation"`
+	// Epoch is the published leader epoch: at least every epoch in the log, never
+	// falling, and strictly greater after every truncation of a visible offset (rules E2-E4).
+	Epoch kafka.LeaderEpoch `json:"epoch"`
+	// Stop is where a mirror stopped, written once per stop, never recomputed (rule D1).
+	Stop *StopPoint `json:"stop,omitempty"`
+	// Frozen is the end stated for a reversal, written once (rule R3).
+	Frozen *Freeze `json:"frozen,omitempty"`
+	// Truncations counts truncations of visible offsets.
+	Truncations int64 `json:"truncations,omitempty"`
+	// Cuts lists epochs that a truncation removed, for OffsetForLeaderEpoch (rule E1).
+	Cuts []Cut `json:"cuts,omitempty"`
+	// Lineage is who minted the epochs of this log (rule T4), rising.
+	Lineage []Lineage `json:"lineage,omitempty"`
+}
+
+// StopPoint is the offset (exclusive end) and source leader epoch at which a mirror stopped.
+type StopPoint struct {
+	Offset kafka.Offset      `json:"offset"`
+	Epoch  kafka.LeaderEpoch `json:"epoch"`
+	Link   string            `json:"link"` // id of the link it stopped from
+	// LastBatches is the last 64 batches at most below Offset, newest last (rule T5).
+	LastBatches []BatchMark `json:"last_batches,omitempty"`
+}
+
+// BatchMark identifies a batch.
+type BatchMark struct {
+	Base  kafka.Offset      `json:"base"`
+	Epoch kafka.LeaderEpoch `json:"epoch"`
+	CRC   uint32            `json:"crc"`
+}
+
+// Freeze is a frozen end (exclusive) stated for a reversal.
+type Freeze struct {
+	Reversal string       `json:"reversal"`
+	End      kafka.Offset `json:"end"`
+}
+
+// Cut says that epochs above Last and up to Highest were removed above Offset (exclusive end of what is common).
+type Cut struct {
+	Offset kafka.Offset        `json:"offset"`
+	Last   kafka.LeaderEpoch   `json:"last"`
+	Dead   []kafka.LeaderEpoch `json:"dead"`
+	AtMs   int64               `json:"at_ms"`
+}
+
+// Lineage says that from Start on, batches of Epoch were minted by Cluster.
+type Lineage struct {
+	Start   kafka.Offset      `json:"start"`
+	Epoch   kafka.LeaderEpoch `json:"epoch"`
+	Cluster string            `json:"cluster"`
+}
+
+// Partitions is the partitions of one topic, packed into one record (rule C10).
+type Partitions struct {
+	Topic kafka.TopicID `json:"topic"`
+	List  []Partition   `json:"list"` // by partition number
+}
+
+// Link is a cluster link. Its id, name, mode, connection mode, prefix and remote
+// cluster never change after it was made.
+type Link struct {
+	ID              kafka.TopicID     `json:"id"` // 16 random bytes, shown as 22 characters
+	Name            string            `json:"name"`
+	RemoteClusterID string            `json:"remote_cluster_id"`
+	Configs         map[string]string `json:"configs"` // only what was set; plain values
+	Secrets         map[string]Secret `json:"secrets"` // only what was set; sensitive values
+	CreatedMs       int64             `json:"created_ms"`
+}
+
+// Mirror is a mirror topic, or what was one: STOPPED mirrors stay while their link exists.
+type Mirror struct {
+	Topic         kafka.TopicID `json:"topic"` // the mirror topic on this cluster
+	Link          kafka.TopicID `json:"link"`
+	SourceTopic   string        `json:"source_topic"`
+	SourceTopicID kafka.TopicID `json:"source_topic_id"` // zero where the source has none
+	State         string        `json:"state"`           // link/mirror's name of the stored state
+	Paused        bool          `json:"paused"`          // the pause order, where it is no state of its own
+	StateMs       int64         `json:"state_ms"`        // Unix ms at which State was stored
+	Error         string        `json:"error,omitempty"` // a mirror_topic_error name
+	ErrorText     string        `json:"error_text,omitempty"`
+	StartSpec     string        `json:"start_spec"` // mirror.start.offset.spec when it was made
+	Reversal      string        `json:"reversal,omitempty"`
+	// LastSourceFetchOffset by partition, written when it stops; -1 for never.
+	LastSourceFetchOffset []kafka.Offset `json:"last_source_fetch_offset,omitempty"`
+	// Lost counts records that the source removed before they were mirrored, by partition (case C03).
+	Lost []int64 `json:"lost,omitempty"`
+	// Synced holds configs taken from the source, by Kafka's names; Overrides what was set on the mirror.
+	Overrides map[string]string `json:"overrides,omitempty"`
+}
+
+// Deletion remembers that a topic was deleted, so that its directories may be
+// removed after a crash (rule D7). It goes when they are gone.
+type Deletion struct {
+	Topic      kafka.TopicID `json:"topic"`
+	Name       string        `json:"name"`
+	Partitions int32         `json:"partitions"`
+}
+
+// Secret is a sensitive value. It is stored sealed and prints as stars; Reveal
+// is the only way to its text.
+type Secret struct{ text string }
+
+// NewSecret wraps a sensitive value.
+func NewSecret(text string) Secret { return Secret{text} }
+
+// Reveal is the text, for whoever must log in with it.
+func (s Secret) Reveal() string { return s.text }
+
+// String hides the text.
+func (s Secret) String() string { return "****" }
+
+// GoString hides the text from %#v as well.
+func (s Secret) GoString() string { return "****" }
