@@ -1,0 +1,201 @@
+package handler
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"time"
+
+	"github.com/hawserio/hawser/group"
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/partition"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Deps is what the door needs of the broker. Fields without "nil" in their
+// comment must be set.
+type Deps struct {
+	ClusterID string // Kafka's cluster.id
+	NodeID    int32
+	Rack      string // "" for none
+	Settings  Settings
+	Topics    Topics
+	// Partition finds an open partition, nil if it is not here: partition.Owner.Get.
+	Partition func(kafka.PartitionID) *partition.Partition
+	Groups    *group.Coordinator
+	Configs   Configs
+	// ProducerID draws one id that was never given out before.
+	ProducerID   func(context.Context) (kafka.ProducerID, error)
+	LogDir       LogDir
+	Mirrors      Mirrors      // nil: this broker has no links
+	Transactions Transactions // nil: transactions are not offered
+	Authorizer   Authorizer   // nil: everyone may do everything
+	Logger       *slog.Logger
+	Now          func() time.Time // nil: time.Now
+}
+
+// Settings are broker configs of the same names that the door obeys. The zero
+// value of a field means Kafka's default.
+type Settings struct {
+	RequestMaxBytes   int32         // socket.request.max.bytes
+	FetchMaxBytes     int32         // fetch.max.bytes: of one answer
+	MaxIdle           time.Duration // connections.max.idle.ms; negative: no limit
+	MaxConnections    int           // max.connections
+	FetchSessions     int           // max.incremental.fetch.session.cache.slots
+	MetadataPage      int32         // max.request.partition.size.limit, of DescribeTopicPartitions
+	NumPartitions     int32         // num.partitions
+	ReplicationFactor int16         // default.replication.factor
+	AutoCreateTopics  bool          // auto.create.topics.enable: no default, false is off
+	NoDeleteTopics    bool          // delete.topic.enable=false
+}
+
+// Topics is the topics of the cluster. What it returns is a snapshot that nobody changes.
+type Topics interface {
+	ByName(name string) *meta.Topic                        // nil if there is none
+	ByID(id kafka.TopicID) *meta.Topic                     // nil if there is none
+	All() []*meta.Topic                                    // sorted by name
+	Create(context.Context, NewTopic) (*meta.Topic, error) // returns when the partitions are open for use
+	// Validate is Create without the creation: the topic as it would be, with a zero id.
+	Validate(context.Context, NewTopic) (*meta.Topic, error)
+	// Delete removes the topic, its data and its groups' commits; UNKNOWN_TOPIC_ID if it is not there.
+	Delete(ctx context.Context, id kafka.TopicID) error
+	// Grow raises the number of partitions to count and returns when they are open.
+	// The door has checked that count is higher now; INVALID_PARTITIONS if it is no longer.
+	Grow(ctx context.Context, id kafka.TopicID, count int32) error
+}
+
+// NewTopic is a topic to be made. The door has checked the name, the counts and,
+// by package config's table, the configs. Left to Create: TOPIC_ALREADY_EXISTS, a
+// colliding name (kafka.CollisionKey, INVALID_TOPIC_EXCEPTION), limits of the cluster.
+type NewTopic struct {
+	Name              string
+	Partitions        int32             // 1 or more
+	ReplicationFactor int16             // 1 or more
+	Configs           map[string]string // only what was set
+}
+
+// Configs is what was set of broker and topic configs. The door knows tables,
+// defaults and sources; here is only where the values are kept.
+type Configs interface {
+	// Broker returns the layers of this broker's configs, the strongest first:
+	// dynamic of this node, dynamic of the whole cluster, configuration file and flags.
+	Broker() (node, cluster, static map[string]string)
+	// UpdateBroker replaces the dynamic configs of an entity ("" for the whole cluster, else the node id)
+	// by what change makes of them. An error of change ends it and is returned.
+	UpdateBroker(ctx context.Context, entity string, change func(map[string]string) (map[string]string, error)) error
+	// UpdateTopic does the same with a topic's configs and puts them into effect.
+	UpdateTopic(ctx context.Context, id kafka.TopicID, change func(map[string]string) (map[string]string, error)) error
+}
+
+// LogDir is the directory that DescribeLogDirs shows.
+type LogDir struct {
+	Path  string
+	Space func() (total, usable int64) // bytes of its volume; -1 unknown. nil: unknown
+}
+
+// Topic configs by which any AdminClient drives mirrors. They are handled by
+// Mirrors and are never stored among the topic's configs.
+const (
+	MirrorConfigPrefix = "hawser.mirror."
+	MirrorLinkConfig   = MirrorConfigPrefix + "link"         // CreateTopics: the link's name makes the topic a mirror
+	MirrorSourceConfig = MirrorConfigPrefix + "source.topic" // CreateTopics: the source topic's name, where it is not the prefix and the mirror's
+	MirrorOrderConfig  = MirrorConfigPrefix + "order"        // IncrementalAlterConfigs: promote, failover, pause, resume, …
+)
+
+// Mirrors is what the door must know of mirror topics; broker plugs link in.
+// Errors are kafka.Error with the code the client shall see.
+type Mirrors interface {
+	// Create makes a mirror topic and returns when its partitions are there.
+	Create(context.Context, NewMirror) (*meta.Topic, error)
+	// Validate is Create without the creation.
+	Validate(context.Context, NewMirror) (*meta.Topic, error)
+	// Order gives one of the orders named at MirrorOrderConfig; ValidateOrder only says what would be wrong with it.
+	Order(ctx context.Context, topic kafka.TopicID, order string) error
+	ValidateOrder(ctx context.Context, topic kafka.TopicID, order string) error
+	// Describe lists the hawser.mirror.* entries of a topic: link, source topic, state, lag, error. nil if it never was a mirror.
+	Describe(topic kafka.TopicID) []MirrorEntry
+	// ReadOnly says why the topic takes no writes of producers and admins (CreatePartitions, DeleteRecords),
+	// as INVALID_REQUEST; nil for a topic that is no live mirror.
+	ReadOnly(topic kafka.TopicID) error
+	// CheckConfigs refuses, as INVALID_CONFIG or INVALID_REQUEST, to change those of the named configs that follow the source.
+	CheckConfigs(topic kafka.TopicID, names []string) error
+	// ConfigsChanged tells that the named configs were set by hand on a mirror.
+	ConfigsChanged(ctx context.Context, topic kafka.TopicID, names []string)
+}
+
+// NewMirror is a mirror topic to be made.
+type NewMirror struct {
+	Topic             string // its name here
+	Link              string
+	SourceTopic       string            // "": as the link's prefix and Topic say
+	ReplicationFactor int16             // -1 for the default
+	Configs           map[string]string // what was set beside hawser.mirror.*
+}
+
+// MirrorEntry is a read-only config entry that describes a mirror.
+type MirrorEntry struct {
+	Name, Value string
+	Doc         string
+}
+
+// Transactions is the transaction coordinator. Requests and responses are the
+// protocol's own; errors are in the responses. While it is nil the APIs are not advertised.
+type Transactions interface {
+	InitProducerID(context.Context, group.Client, *kmsg.InitProducerIDRequest) *kmsg.InitProducerIDResponse
+	AddPartitionsToTxn(context.Context, group.Client, *kmsg.AddPartitionsToTxnRequest) *kmsg.AddPartitionsToTxnResponse
+	AddOffsetsToTxn(context.Context, group.Client, *kmsg.AddOffsetsToTxnRequest) *kmsg.AddOffsetsToTxnResponse
+	EndTxn(context.Context, group.Client, *kmsg.EndTxnRequest) *kmsg.EndTxnResponse
+	TxnOffsetCommit(context.Context, group.Client, *kmsg.TxnOffsetCommitRequest) *kmsg.TxnOffsetCommitResponse
+	WriteTxnMarkers(context.Context, *kmsg.WriteTxnMarkersRequest) *kmsg.WriteTxnMarkersResponse
+	DescribeTransactions(context.Context, *kmsg.DescribeTransactionsRequest) *kmsg.DescribeTransactionsResponse
+	ListTransactions(context.Context, *kmsg.ListTransactionsRequest) *kmsg.ListTransactionsResponse
+	// Confirm says nil if the partition is in the ongoing transaction of (id, epoch): what partition.Append asks (rule P2).
+	// implicit is for Produce v12 and later, which adds the partition to the transaction itself (KIP-890).
+	Confirm(ctx context.Context, transactionalID string, tp kafka.TopicPartition, id kafka.ProducerID, epoch int16, mode Enlist) error
+}
+
+// Enlist is whether a Produce request may add its partition to the transaction.
+type Enlist int8
+
+// The two modes.
+const (
+	EnlistBefore   Enlist = iota // by AddPartitionsToTxn, before: Produce up to v11
+	EnlistImplicit               // by producing: v12 and later
+)
+
+// Authorizer decides who may do what. Operations and resource kinds have Kafka's numbers.
+type Authorizer interface {
+	Allowed(principal, host string, op kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) bool
+}
+
+// Anonymous is the principal of a connection that did not authenticate.
+const Anonymous = "User:ANONYMOUS"
+
+// Authenticator is a listener's SASL.
+type Authenticator interface {
+	// Mechanisms is what clients may choose from, by name.
+	Mechanisms() []string
+	// Begin starts an exchange by one of them.
+	Begin(mechanism string) (Exchange, error)
+}
+
+// Exchange is one SASL exchange. Step takes the client's bytes and returns ours.
+// An error of kafka.SaslAuthenticationFailed carries the text the client sees.
+type Exchange interface {
+	Step(token []byte) (answer []byte, err error)
+	// Principal is who logged in and until when (zero: without end); ok is false until the exchange is done.
+	Principal() (name string, until time.Time, ok bool)
+}
+
+// Listener is an address that the door listens on.
+type Listener struct {
+	Name    string // as PLAINTEXT, INTERNAL; unique
+	Address string // host:port to bind; port 0 draws one
+	// Advertised is what clients of this listener are told. Empty host: the bound
+	// one; port 0: the bound one.
+	AdvertisedHost string
+	AdvertisedPort int32
+	TLS            *tls.Config   // nil: plaintext
+	SASL           Authenticator // nil: no authentication
+}
