@@ -56,8 +56,23 @@ type Partition struct {
 	Truncations int64 `json:"truncations,omitempty"`
 	// Cuts lists epochs that a truncation removed, for OffsetForLeaderEpoch (rule E1).
 	Cuts []Cut `json:"cuts,omitempty"`
+	// Cutting is set while a stored truncation may not be done yet: the log must be
+	// cut to end at most there before anybody appends. Exclusive end.
+	Cutting *kafka.Offset `json:"cutting,omitempty"`
+	// Jumps lists the holes that a mirror passed over because its source had removed
+	// the records (rules D4, D5), rising; holes below the log start are dropped.
+	Jumps []Jump `json:"jumps,omitempty"`
 	// Lineage is who minted the epochs of this log (rule T4), rising.
 	Lineage []Lineage `json:"lineage,omitempty"`
+}
+
+// Jump says that the log goes on at To after it had ended at From. Transactions
+// open at From ended there as aborted, without a marker.
+type Jump struct {
+	From kafka.Offset `json:"from"`
+	To   kafka.Offset `json:"to"`
+	// Reset says that what lay below To was removed as well: the log starts at To.
+	Reset bool `json:"reset,omitempty"`
 }
 
 // StopPoint is the offset (exclusive end) and source leader epoch at which a mirror stopped.
