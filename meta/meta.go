@@ -3,9 +3,13 @@ package meta
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
 
-	"github.com/hawserio/hawser/kafka"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // ErrConflict says that a record changed under an Update more often than it may.
@@ -15,6 +19,9 @@ var ErrConflict = errors.New("metadata changed meanwhile")
 // is nearly used up (protocol rule D8). Partition and mirror states may still be written.
 var ErrReadOnly = errors.New("metadata store is read-only: out of space")
 
+// ErrClosed says that the store was closed, or has stopped after an error that Err tells.
+var ErrClosed = errors.New("metadata store is closed")
+
 // Config says where the metadata lives.
 type Config struct {
 	Dir    string // embedded etcd's directory, and that of the key file that seals secrets
@@ -23,84 +30,174 @@ type Config struct {
 	// exists it must be empty or equal.
 	ClusterID   string
 	NewIdentity bool // draw incarnation and producer prefix anew
-	Logger      *slog.Logger
+	// ForgetSecrets opens a store whose key file is lost: the links lose their
+	// passwords, which must be set again.
+	ForgetSecrets bool
+	Logger        *slog.Logger
 	// Endpoints of an external etcd; empty means embedded.
 	Endpoints []string
+	// QuotaBytes is the space the embedded etcd may use, and what is believed of an
+	// external one that does not tell; 0 means 8 GiB. At 70 % ordinary writes are refused.
+	QuotaBytes int64
+	// UnsafeNoFsync is for tests alone: a power loss loses what was acknowledged.
+	UnsafeNoFsync bool
 }
 
 // Meta is an open metadata store.
-type Meta struct{ impl }
+type Meta struct {
+	cfg      Config
+	log      *slog.Logger
+	client   *clientv3.Client
+	embedded *embedded // nil with an external etcd
+	sealer   *sealer
+	schema   schema
 
-// Open starts the embedded etcd, or connects to an external one, and reads everything.
-func Open(ctx context.Context, cfg Config) (*Meta, error) { panic("meta: to be built") }
+	image   atomic.Pointer[Image]
+	space   atomic.Pointer[Space]
+	lane    chan struct{} // a token; see type lane
+	crowded atomic.Bool
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup
 
-// Image is all records at one revision. It is immutable: whoever has one may
-// read it for ever, nobody may change it or what it points to.
-type Image struct {
-	Revision   int64
-	Cluster    Cluster
-	Topics     map[kafka.TopicID]*Topic
-	TopicIDs   map[string]kafka.TopicID // by name
-	Partitions map[kafka.TopicID]*Partitions
-	Links      map[kafka.TopicID]*Link
-	LinkIDs    map[string]kafka.TopicID // by name
-	Mirrors    map[kafka.TopicID]*Mirror
-	Deletions  map[kafka.TopicID]*Deletion
-	// Configs are dynamic configs of brokers: "" is the cluster-wide default, else a node id.
-	Configs map[string]map[string]string
+	mu       sync.Mutex // guards the fields below, and the order of images
+	waiters  map[*waiter]struct{}
+	watchers map[chan struct{}]struct{}
+	failed   error         // why nothing goes on; nil while all is well
+	stopped  chan struct{} // closed with the first error, and by Close
+}
+
+// Open starts the embedded etcd, or connects to an external one, and reads
+// everything. ctx bounds the opening only.
+func Open(ctx context.Context, cfg Config) (*Meta, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.QuotaBytes == 0 {
+		cfg.QuotaBytes = defaultQuota
+	}
+	if cfg.Dir == "" {
+		return nil, errors.New("open metadata: no directory given")
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open metadata: %w", err)
+	}
+	m := &Meta{
+		cfg:      cfg,
+		log:      cfg.Logger,
+		lane:     make(chan struct{}, 1),
+		waiters:  make(map[*waiter]struct{}),
+		watchers: make(map[chan struct{}]struct{}),
+		stopped:  make(chan struct{}),
+	}
+	if err := m.open(ctx); err != nil {
+		m.Close()
+		return nil, fmt.Errorf("open metadata in %s: %w", cfg.Dir, err)
+	}
+	return m, nil
+}
+
+func (m *Meta) open(ctx context.Context) error {
+	var err error
+	if len(m.cfg.Endpoints) > 0 {
+		m.client, err = connect(ctx, m.cfg)
+	} else {
+		m.embedded, err = startEmbedded(ctx, m.cfg)
+		if err == nil {
+			m.client = m.embedded.client
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := m.identify(ctx); err != nil {
+		return err
+	}
+	m.schema = newSchema(m.sealer)
+	img, err := m.load(ctx)
+	if err != nil {
+		return err
+	}
+	m.image.Store(img)
+	m.measureSpace(ctx)
+
+	running, cancel := context.WithCancel(context.Background())
+	m.cancel = cancel
+	m.tasks.Go(func() { m.follow(running) })
+	m.tasks.Go(func() { m.watchSpace(running) })
+	if m.embedded != nil {
+		m.tasks.Go(func() { m.watchServer(running) })
+	}
+	return m.forgetSecrets(ctx)
+}
+
+// forgetSecrets writes the links without the secrets that could not be opened,
+// so that the next start needs no permission to forget.
+func (m *Meta) forgetSecrets(ctx context.Context) error {
+	m.sealer.forget = false
+	for id := range m.sealer.forgot {
+		err := m.Update(ctx, func(img *Image) ([]Change, error) {
+			l := img.Links[id]
+			if l == nil {
+				return nil, nil
+			}
+			return []Change{PutLink(l)}, nil
+		})
+		if err != nil {
+			return fmt.Errorf("forget secrets: %w", err)
+		}
+	}
+	return nil
 }
 
 // Image is the newest known image. It never goes back.
-func (m *Meta) Image() *Image { panic("meta: to be built") }
+func (m *Meta) Image() *Image { return m.image.Load() }
 
-// Change is one record to write. Make them with the functions below.
-type Change struct {
-	key   string
-	value any // nil deletes
+// Failed is closed when the store has stopped: Err then says why.
+func (m *Meta) Failed() <-chan struct{} { return m.stopped }
+
+// Err is why the store has stopped; nil while it works.
+func (m *Meta) Err() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failed
 }
 
-// PutTopic, PutPartitions, … each write one record whole.
-func PutTopic(t *Topic) Change                                   { panic("meta: to be built") }
-func DeleteTopic(id kafka.TopicID, name string) Change           { panic("meta: to be built") }
-func PutPartitions(p *Partitions) Change                         { panic("meta: to be built") }
-func DeletePartitions(id kafka.TopicID) Change                   { panic("meta: to be built") }
-func PutLink(l *Link) Change                                     { panic("meta: to be built") }
-func DeleteLink(id kafka.TopicID, name string) Change            { panic("meta: to be built") }
-func PutMirror(r *Mirror) Change                                 { panic("meta: to be built") }
-func DeleteMirror(topic kafka.TopicID) Change                    { panic("meta: to be built") }
-func PutDeletion(d *Deletion) Change                             { panic("meta: to be built") }
-func DeleteDeletion(topic kafka.TopicID) Change                  { panic("meta: to be built") }
-func PutConfigs(entity string, configs map[string]string) Change { panic("meta: to be built") }
-
-// Update changes records. decide gets the newest image and returns the changes,
-// all or none of which are written, and only if no record of the image that they replace
-// has changed meanwhile (nor been made, where they create); else decide is called
-// again with a newer image, ten times at most: then ErrConflict. An error of decide ends it and is returned as it is. No
-// changes: nothing is written. When Update returns nil, Image has the changes.
-// A topic's or link's name is taken at most once: a second PutTopic with the name of another id
-// makes decide run again. More than 60 changes are refused: 128 operations are etcd's limit.
-func (m *Meta) Update(ctx context.Context, decide func(*Image) ([]Change, error)) error {
-	panic("meta: to be built")
+// Close stops the embedded etcd. Calls that wait return ErrClosed.
+func (m *Meta) Close() error {
+	m.fail(ErrClosed)
+	if m.cancel != nil {
+		m.cancel()
+	}
+	m.tasks.Wait()
+	if m.embedded != nil {
+		return m.embedded.close()
+	}
+	if m.client != nil {
+		if err := m.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("close metadata client: %w", err)
+		}
+	}
+	return nil
 }
 
-// UpdatePartitions is Update for partition states alone: it may carry any number
-// (split over transactions by topic, each atomic), goes on when ordinary writes are refused for lack of
-// space, and is what partition calls its stream.
-func (m *Meta) UpdatePartitions(ctx context.Context, topics []kafka.TopicID, decide func(*Partitions) (*Partitions, error)) error {
-	panic("meta: to be built")
+// fail stops everything that waits. Only the first error counts.
+func (m *Meta) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed != nil {
+		return
+	}
+	m.failed = err
+	close(m.stopped)
 }
 
-// Watch calls fn, one call at a time and in order of revision, with each pair of
-// successive images; some may be skipped. The first call comes at once with old == nil. It returns when ctx ends.
-func (m *Meta) Watch(ctx context.Context, fn func(old, new *Image)) { panic("meta: to be built") }
-
-// ProducerIDs hands out a block of n producer ids of this cluster's prefix and
-// returns the first. No id is handed out twice, also after a crash.
-func (m *Meta) ProducerIDs(ctx context.Context, n int64) (kafka.ProducerID, error) {
-	panic("meta: to be built")
+// watchServer notices when the embedded etcd has stopped by itself, as it does when its disk fails.
+func (m *Meta) watchServer(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case err := <-m.embedded.server.Err():
+		m.fail(fmt.Errorf("embedded etcd stopped: %w", err))
+	case <-m.embedded.server.Server.StopNotify():
+		m.fail(errors.New("embedded etcd stopped by itself; its log says why"))
+	}
 }
-
-// Close stops the embedded etcd.
-func (m *Meta) Close() error { panic("meta: to be built") }
-
-type impl struct{}

@@ -157,19 +157,3 @@ type Deletion struct {
 	Name       string        `json:"name"`
 	Partitions int32         `json:"partitions"`
 }
-
-// Secret is a sensitive value. It is stored sealed and prints as stars; Reveal
-// is the only way to its text.
-type Secret struct{ text string }
-
-// NewSecret wraps a sensitive value.
-func NewSecret(text string) Secret { return Secret{text} }
-
-// Reveal is the text, for whoever must log in with it.
-func (s Secret) Reveal() string { return s.text }
-
-// String hides the text.
-func (s Secret) String() string { return "****" }
-
-// GoString hides the text from %#v as well.
-func (s Secret) GoString() string { return "****" }

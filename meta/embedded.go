@@ -1,0 +1,170 @@
+package meta
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+const (
+	etcdTickMs     = 25
+	etcdElectionMs = 250
+	maxTxnOps      = 128 // an external etcd's default: one limit for both
+	startTimeout   = time.Minute
+)
+
+// embedded is an etcd of one member in this process. It listens nowhere.
+type embedded struct {
+	server *embed.Etcd
+	client *clientv3.Client
+	lock   *os.File
+}
+
+func startEmbedded(ctx context.Context, cfg Config) (*embedded, error) {
+	lock, err := lockDir(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	e := &embedded{lock: lock}
+	if err := e.start(ctx, cfg); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return e, nil
+}
+
+func (e *embedded) start(ctx context.Context, cfg Config) error {
+	var err error
+	if e.server, err = embed.StartEtcd(etcdConfig(cfg)); err != nil {
+		return fmt.Errorf("start embedded etcd: %w", err)
+	}
+	timer := time.NewTimer(startTimeout)
+	defer timer.Stop()
+	select {
+	case <-e.server.Server.ReadyNotify():
+	case <-e.server.Server.StopNotify():
+		return errors.New("start embedded etcd: it stopped by itself; its log says why")
+	case err := <-e.server.Err():
+		return fmt.Errorf("start embedded etcd: %w", err)
+	case <-timer.C:
+		return fmt.Errorf("start embedded etcd: not ready after %v", startTimeout)
+	case <-ctx.Done():
+		return fmt.Errorf("start embedded etcd: %w", ctx.Err())
+	}
+	e.client = v3client.New(e.server.Server)
+	return nil
+}
+
+func etcdConfig(cfg Config) *embed.Config {
+	c := embed.NewConfig()
+	c.Name = "hawser"
+	c.Dir = filepath.Join(cfg.Dir, "etcd")
+	// No listeners: the advertised URLs stay, since etcd wants them to agree with the initial cluster.
+	c.ListenClientUrls = nil
+	c.ListenPeerUrls = nil
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.TickMs = etcdTickMs
+	c.ElectionMs = etcdElectionMs
+	c.QuotaBackendBytes = cfg.QuotaBytes
+	c.MaxTxnOps = maxTxnOps
+	c.AutoCompactionMode = embed.CompactorModePeriodic
+	c.AutoCompactionRetention = "5m"
+	c.UnsafeNoFsync = cfg.UnsafeNoFsync
+	c.LogLevel = "warn"
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(&zapToSlog{log: cfg.Logger.With("part", "etcd")}))
+	return c
+}
+
+// lockDir keeps a second process out; etcd itself would wait for ever.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock directory: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("directory %s is in use by another process: %w", dir, err)
+	}
+	return f, nil
+}
+
+// close stops the server. The client has no connection of its own.
+func (e *embedded) close() error {
+	var err error
+	if e.client != nil {
+		err = e.client.Close()
+		if errors.Is(err, context.Canceled) {
+			err = nil
+		}
+	}
+	if e.server != nil {
+		e.server.Close()
+	}
+	return errors.Join(err, e.lock.Close())
+}
+
+// zapToSlog hands etcd's log lines to ours. etcd's Info is our Debug: what it
+// finds worth telling is of little worth to who runs a broker.
+type zapToSlog struct{ log *slog.Logger }
+
+func slogLevel(l zapcore.Level) slog.Level {
+	switch {
+	case l <= zapcore.InfoLevel:
+		return slog.LevelDebug
+	case l == zapcore.WarnLevel:
+		return slog.LevelInfo
+	}
+	return slog.LevelError
+}
+
+func (z *zapToSlog) Enabled(l zapcore.Level) bool {
+	return z.log.Enabled(context.Background(), slogLevel(l))
+}
+
+func (z *zapToSlog) With(fields []zapcore.Field) zapcore.Core {
+	return &zapToSlog{log: z.log.With(slogArgs(fields)...)}
+}
+
+func (z *zapToSlog) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if z.Enabled(e.Level) {
+		return ce.AddCore(e, z)
+	}
+	return ce
+}
+
+func (z *zapToSlog) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	level := slogLevel(e.Level)
+	if e.Message == harmlessError {
+		level = slog.LevelDebug
+	}
+	z.log.Log(context.Background(), level, e.Message, slogArgs(fields)...)
+	return nil
+}
+
+// harmlessError is said by every new etcd that is asked for its version before
+// its first snapshot; it tries again by itself.
+const harmlessError = "failed to update storage version"
+
+func (z *zapToSlog) Sync() error { return nil }
+
+func slogArgs(fields []zapcore.Field) []any {
+	enc := zapcore.NewMapObjectEncoder()
+	args := make([]any, 0, 2*len(fields))
+	for _, f := range fields {
+		f.AddTo(enc)
+		if v, ok := enc.Fields[f.Key]; ok {
+			args = append(args, f.Key, v)
+		}
+	}
+	return args
+}

@@ -1,0 +1,33 @@
+package meta
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+const dialTimeout = 10 * time.Second
+
+// connect opens a client of an external etcd and asks it something, so that a wrong address is told at once.
+func connect(ctx context.Context, cfg Config) (*clientv3.Client, error) {
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints:            cfg.Endpoints,
+		DialTimeout:          dialTimeout,
+		DialKeepAliveTime:    10 * time.Second,
+		DialKeepAliveTimeout: 5 * time.Second,
+		Logger:               zap.New(&zapToSlog{log: cfg.Logger.With("part", "etcd client")}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to etcd at %v: %w", cfg.Endpoints, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if _, err := c.Get(ctx, prefix+kindCluster+"/"+clusterSelf); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("reach etcd at %v: %w", cfg.Endpoints, err)
+	}
+	return c, nil
+}

@@ -1,0 +1,165 @@
+package meta
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/hawserio/hawser/kafka"
+)
+
+// prefix is where all keys are. The number is the layout's version.
+const prefix = "/hawser/1/"
+
+// The kinds of records, as they stand in keys behind the prefix.
+const (
+	kindCluster    = "cluster"
+	kindProducers  = "producer-ids"
+	kindTopic      = "topic"
+	kindTopicName  = "topic-name"
+	kindPartitions = "partitions"
+	kindLink       = "link"
+	kindLinkName   = "link-name"
+	kindMirror     = "mirror"
+	kindDeletion   = "deletion"
+	kindConfigs    = "configs"
+)
+
+// The ids of records of which there is one.
+const (
+	clusterSelf    = "self"
+	defaultConfigs = "<default>" // Kafka's name of the cluster-wide entity
+)
+
+// recordKey names a record.
+type recordKey struct{ kind, id string }
+
+func (k recordKey) path() string { return prefix + k.kind + "/" + k.id }
+
+func parseKey(path string) (recordKey, error) {
+	rest, ok := strings.CutPrefix(path, prefix)
+	kind, id, found := strings.Cut(rest, "/")
+	if !ok || !found || id == "" {
+		return recordKey{}, fmt.Errorf("metadata holds key %q, which is not one of ours", path)
+	}
+	return recordKey{kind, id}, nil
+}
+
+// envelope is how every value is stored: its format's version, and the record.
+type envelope struct {
+	Version int             `json:"v"`
+	Record  json.RawMessage `json:"r"`
+}
+
+func wrap(version int, v any) ([]byte, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(envelope{Version: version, Record: body})
+}
+
+func unwrap(value []byte, version int) (json.RawMessage, error) {
+	var e envelope
+	if err := json.Unmarshal(value, &e); err != nil {
+		return nil, fmt.Errorf("not a record: %w", err)
+	}
+	if e.Version > version {
+		return nil, fmt.Errorf("format %d is newer than %d, the newest that this version reads: run the newer hawser that wrote it", e.Version, version)
+	}
+	if e.Version < 1 {
+		return nil, fmt.Errorf("format %d does not exist", e.Version)
+	}
+	return e.Record, nil
+}
+
+// kind is how records of one kind come into an image and out of it.
+type kind struct {
+	version int // the newest format known; also the one written
+	own     func(*Image)
+	put     func(img *Image, id string, body []byte) error
+	remove  func(img *Image, id string) error
+}
+
+type schema map[string]kind
+
+func newSchema(s *sealer) schema {
+	return schema{
+		kindCluster: {
+			version: 1,
+			own:     func(*Image) {},
+			put: func(img *Image, _ string, body []byte) error {
+				var r clusterRecord
+				err := json.Unmarshal(body, &r)
+				img.Cluster = r.Cluster
+				return err
+			},
+			remove: func(*Image, string) error {
+				return fmt.Errorf("the cluster's own record was deleted")
+			},
+		},
+		// The counter is read where ids are drawn, and by nobody else.
+		kindProducers: {
+			version: 1,
+			own:     func(*Image) {},
+			put:     func(*Image, string, []byte) error { return nil },
+			remove:  func(*Image, string) error { return nil },
+		},
+		kindTopic:      mapped(func(i *Image) *map[kafka.TopicID]*Topic { return &i.Topics }, kafka.ParseTopicID, decode[Topic]),
+		kindTopicName:  mapped(func(i *Image) *map[string]kafka.TopicID { return &i.TopicIDs }, sameText, decodeValue[kafka.TopicID]),
+		kindPartitions: mapped(func(i *Image) *map[kafka.TopicID]*Partitions { return &i.Partitions }, kafka.ParseTopicID, decode[Partitions]),
+		kindLink:       mapped(func(i *Image) *map[kafka.TopicID]*Link { return &i.Links }, kafka.ParseTopicID, s.openLink),
+		kindLinkName:   mapped(func(i *Image) *map[string]kafka.TopicID { return &i.LinkIDs }, sameText, decodeValue[kafka.TopicID]),
+		kindMirror:     mapped(func(i *Image) *map[kafka.TopicID]*Mirror { return &i.Mirrors }, kafka.ParseTopicID, decode[Mirror]),
+		kindDeletion:   mapped(func(i *Image) *map[kafka.TopicID]*Deletion { return &i.Deletions }, kafka.ParseTopicID, decode[Deletion]),
+		kindConfigs:    mapped(func(i *Image) *map[string]map[string]string { return &i.Configs }, entityOfID, decodeValue[map[string]string]),
+	}
+}
+
+// mapped is a kind whose records are the values of one of the image's maps.
+func mapped[K comparable, V any](field func(*Image) *map[K]V, parse func(string) (K, error), decode func([]byte) (V, error)) kind {
+	return kind{
+		version: 1,
+		own:     func(img *Image) { *field(img) = maps.Clone(*field(img)) },
+		put: func(img *Image, id string, body []byte) error {
+			k, err := parse(id)
+			if err != nil {
+				return err
+			}
+			v, err := decode(body)
+			if err != nil {
+				return err
+			}
+			(*field(img))[k] = v
+			return nil
+		},
+		remove: func(img *Image, id string) error {
+			k, err := parse(id)
+			if err != nil {
+				return err
+			}
+			delete(*field(img), k)
+			return nil
+		},
+	}
+}
+
+func decode[R any](body []byte) (*R, error) {
+	r := new(R)
+	return r, json.Unmarshal(body, r)
+}
+
+func decodeValue[R any](body []byte) (R, error) {
+	var r R
+	return r, json.Unmarshal(body, &r)
+}
+
+func sameText(id string) (string, error) { return id, nil }
+
+func entityOfID(id string) (string, error) {
+	if id == defaultConfigs {
+		return "", nil
+	}
+	return id, nil
+}
