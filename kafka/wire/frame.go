@@ -54,6 +54,26 @@ func ReadFrame(r io.Reader, buf []byte, limits Limits, progress func() error) ([
 	return readRest(r, frame, int(size), progress)
 }
 
+// ReadToken reads one bare frame of at most limit bytes, as SASL tokens come after
+// SaslHandshake version 0: no header, no least size.
+func ReadToken(r io.Reader, limit int32, progress func() error) ([]byte, error) {
+	if err := progress(); err != nil {
+		return nil, err
+	}
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, io.EOF
+		}
+		return nil, fmt.Errorf("read token size: %w", err)
+	}
+	size := int32(binary.BigEndian.Uint32(head[:]))
+	if size < 0 || size > limit {
+		return nil, fmt.Errorf("%w: token of %d bytes, at most %d are taken", ErrFrameSize, size, limit)
+	}
+	return readRest(r, nil, int(size), progress)
+}
+
 func readRest(r io.Reader, frame []byte, size int, progress func() error) ([]byte, error) {
 	for len(frame) < size {
 		// Twice what has come already, so that a size that lies costs the liar as much as us.

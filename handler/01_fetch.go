@@ -1,0 +1,243 @@
+package handler
+
+import (
+	"context"
+	"time"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/partition"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Fetch, key 1, versions 4-18. Answers with batches as they lie in the log.
+//
+//	Answers at once when there are min bytes, when a read failed or found a
+//	diverging history, or when nothing can be waited for; else at the first moment one of
+//	these is so, at max wait at the latest.
+//	The first batch found is sent even if it is larger than all limits (KIP-74).
+//	v4 isolation, aborted transactions. v5 log start offset. v7 incremental sessions (KIP-227).
+//	v9 leader epochs (KIP-320). v10 zstd. v11 rack: every replica is the leader here.
+//	v12 flexible encoding, diverging epochs (KIP-595). v13 topic ids. v15 replica state.
+//	v16 the new leader's address. v17 directory ids, v18 a follower's high watermark: for followers only, ignored.
+//	Not done: followers. A request with a replica id is answered NOT_LEADER_OR_FOLLOWER.
+func fetch(ctx context.Context, c *call, rq *kmsg.FetchRequest) (kmsg.Response, error) {
+	plan, err := c.sessions.begin(rq, c.version)
+	if err != nil {
+		resp := kmsg.NewPtrFetchResponse()
+		resp.ErrorCode = code(err)
+		return &fetchAnswer{FetchResponse: resp}, nil
+	}
+	f := &fetching{call: c, rq: rq, parts: make([]fetchPart, len(plan.parts))}
+	for i, want := range plan.parts {
+		f.parts[i].want = want
+		f.resolve(&f.parts[i])
+	}
+	f.maxBytes = int(max(0, min(rq.MaxBytes, c.Settings.FetchMaxBytes)))
+	f.minBytes = min(int(rq.MinBytes), f.maxBytes)
+	defer f.unwatch()
+	f.readAll()
+	f.wait(ctx)
+	return f.finish(plan), nil
+}
+
+// fetching is one Fetch request's work.
+type fetching struct {
+	*call
+	rq       *kmsg.FetchRequest
+	parts    []fetchPart
+	maxBytes int
+	minBytes int
+	waiter   *partition.Waiter // nil until it waits
+}
+
+// fetchPart is a partition asked for and what was found.
+type fetchPart struct {
+	want   fetchWant
+	p      *partition.Partition // nil where err says why
+	err    error
+	read   bool // p was read: ans or err is of it
+	ans    partition.Answer
+	failed bool // err came from the read, not from finding the partition
+}
+
+func (part *fetchPart) size() int { return int(part.ans.Slice.Length) }
+
+// resolve finds the partition if the caller may read it.
+func (f *fetching) resolve(part *fetchPart) {
+	mode := f.namingFrom(13)
+	t, err := f.topicOf(part.want.topic, part.want.id, mode)
+	switch {
+	case mode == byName && !f.topicAllowed(kmsg.ACLOperationRead, part.want.topic):
+		err = topicDenied(part.want.topic)
+	case err != nil:
+	case mode == byID && !f.topicAllowed(kmsg.ACLOperationRead, t.Name):
+		err = topicDenied(t.Name)
+	case f.rq.ReplicaID >= 0 || f.rq.ReplicaState.ID >= 0:
+		err = kafka.Errorf(kafka.NotLeaderForPartition, "There are no followers here.")
+	case f.version < 10 && t.Configs["compression.type"] == "zstd":
+		err = kafka.Errorf(kafka.UnsupportedCompressionType, "Fetch version %d cannot carry zstd.", f.version)
+	default:
+		part.p, err = f.open(t, part.want.number)
+	}
+	if part.err = err; err != nil {
+		part.p = nil
+	}
+}
+
+// readAll reads every partition once.
+func (f *fetching) readAll() {
+	for i := range f.parts {
+		if part := &f.parts[i]; part.p != nil {
+			f.readOne(part)
+		}
+	}
+}
+
+// readOne reads one partition within what the others leave of max bytes.
+func (f *fetching) readOne(part *fetchPart) {
+	part.ans.Slice.Close()
+	part.ans = partition.Answer{}
+	total := f.total()
+	part.read = true
+	part.ans, part.err = part.p.Read(partition.Read{
+		From:         part.want.offset,
+		MaxBytes:     max(0, min(int(part.want.maxBytes), f.maxBytes-total)),
+		AtLeastOne:   total == 0,
+		Isolation:    isolationOf(f.rq.IsolationLevel),
+		CurrentEpoch: part.want.currentEpoch,
+		LastEpoch:    part.want.lastEpoch,
+	})
+	part.failed = part.err != nil
+}
+
+func (f *fetching) total() (bytes int) {
+	for i := range f.parts {
+		bytes += f.parts[i].size()
+	}
+	return bytes
+}
+
+// satisfied reports whether the answer must not wait longer.
+func (f *fetching) satisfied() bool {
+	waitable, bytes := false, 0
+	for i := range f.parts {
+		part := &f.parts[i]
+		if part.failed || part.ans.Diverging {
+			return true
+		}
+		waitable = waitable || part.p != nil
+		bytes += part.size()
+	}
+	return !waitable || bytes >= f.minBytes
+}
+
+// wait waits for min bytes, for max wait at most.
+func (f *fetching) wait(ctx context.Context) {
+	if f.rq.MaxWaitMillis <= 0 || f.satisfied() {
+		return
+	}
+	limit := time.Duration(f.rq.MaxWaitMillis) * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer f.conn.watchGone(cancel)()
+	f.waiter = partition.NewWaiter()
+	for i := range f.parts {
+		if part := &f.parts[i]; part.p != nil {
+			part.p.Watch(f.waiter)
+		}
+	}
+	for {
+		// Before the first wait as well: something may have come before the watch.
+		f.readChanged()
+		if f.satisfied() {
+			return
+		}
+		select {
+		case <-f.waiter.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (f *fetching) unwatch() {
+	if f.waiter == nil {
+		return
+	}
+	for i := range f.parts {
+		if part := &f.parts[i]; part.p != nil {
+			part.p.Unwatch(f.waiter)
+		}
+	}
+}
+
+// readChanged reads again the partitions whose marks have moved.
+func (f *fetching) readChanged() {
+	for i := range f.parts {
+		part := &f.parts[i]
+		if part.p == nil {
+			continue
+		}
+		now, then := part.p.Offsets(), part.ans.Offsets
+		now.Size, then.Size, now.LogEnd, then.LogEnd = 0, 0, 0, 0 // not shown
+		if now != then || part.p.Err() != nil {
+			f.readOne(part)
+		}
+	}
+}
+
+// finish makes the answer and lets the session remember it.
+func (f *fetching) finish(plan *fetchPlan) *fetchAnswer {
+	answer := &fetchAnswer{FetchResponse: kmsg.NewPtrFetchResponse()}
+	sent := make([]fetchSent, len(f.parts))
+	for i := range f.parts {
+		part := &f.parts[i]
+		out := f.partitionAnswer(part)
+		sent[i] = fetchSent{
+			highWatermark: kafka.Offset(out.HighWatermark), logStart: kafka.Offset(out.LogStartOffset),
+			bytes: part.size(), telling: out.ErrorCode != 0 || part.ans.Diverging,
+		}
+		if plan.omits(i, sent[i]) {
+			part.ans.Slice.Close()
+			continue
+		}
+		answer.add(part.want, out, part.ans.Slice)
+	}
+	answer.SessionID = f.sessions.end(plan, sent)
+	return answer
+}
+
+func (f *fetching) partitionAnswer(part *fetchPart) kmsg.FetchResponseTopicPartition {
+	out := kmsg.NewFetchResponseTopicPartition()
+	out.Partition = part.want.number
+	if part.err != nil {
+		out.ErrorCode, out.HighWatermark = code(part.err), -1
+		if part.p != nil && f.version >= 12 {
+			f.leaderIfNeeded(part, &out)
+		}
+		if kafka.CodeOf(part.err) == kafka.UnknownServerError {
+			f.Logger.Error("read failed", "topic", part.want.topic, "partition", part.want.number, "err", part.err)
+		}
+		return out
+	}
+	o := part.ans.Offsets
+	out.HighWatermark, out.LastStableOffset, out.LogStartOffset = int64(o.HighWatermark), int64(o.LastStable), int64(o.LogStart)
+	if part.ans.Diverging && f.version >= 12 {
+		out.DivergingEpoch.Epoch, out.DivergingEpoch.EndOffset = int32(part.ans.DivergingEpoch), int64(part.ans.DivergingEnd)
+	}
+	if isolationOf(f.rq.IsolationLevel) == kafka.ReadCommitted {
+		out.AbortedTransactions = make([]kmsg.FetchResponseTopicPartitionAbortedTransaction, len(part.ans.Aborted))
+		for i, a := range part.ans.Aborted {
+			out.AbortedTransactions[i].ProducerID, out.AbortedTransactions[i].FirstOffset = int64(a.Producer), int64(a.FirstOffset)
+		}
+	}
+	return out
+}
+
+// leaderIfNeeded tells a client with an old idea of the leader the new one.
+func (f *fetching) leaderIfNeeded(part *fetchPart, out *kmsg.FetchResponseTopicPartition) {
+	switch kafka.CodeOf(part.err) {
+	case kafka.NotLeaderForPartition, kafka.FencedLeaderEpoch:
+		out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = f.NodeID, int32(part.p.Offsets().Epoch)
+	}
+}

@@ -1,0 +1,286 @@
+package handler
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/hawserio/hawser/group"
+	"github.com/hawserio/hawser/kafka/wire"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	readBuffer = 4 << 10
+	// keepBuffer is how large a buffer a connection keeps between requests.
+	keepBuffer = 1 << 20
+	// otherMaxBytes bounds requests that carry no records: their decoded form takes
+	// several times the memory of the bytes.
+	otherMaxBytes = 16 << 20
+	// writeTimeout is how long a reader may take no byte of an answer.
+	writeTimeout = 60 * time.Second
+	// writeChunk is how much is written under one such time-out.
+	writeChunk = 1 << 20
+	// handshakeTimeout bounds the TLS handshake.
+	handshakeTimeout = 30 * time.Second
+)
+
+// conn is one connection. Its goroutine reads a request, answers it, and only
+// then reads the next: the order of answers is the protocol's promise.
+type conn struct {
+	server   *Server
+	listener *listener
+	net      net.Conn
+	r        *bufio.Reader
+	host     string
+	login    *login
+	in       []byte // kept between requests whose bytes nobody holds on to
+	out      []byte // kept between answers
+
+	mu       sync.Mutex
+	draining bool
+	idle     bool // waiting for a request: nothing is lost by closing
+}
+
+func newConn(s *Server, l *listener, nc net.Conn) *conn {
+	host, _, err := net.SplitHostPort(nc.RemoteAddr().String())
+	if err != nil {
+		host = nc.RemoteAddr().String()
+	}
+	return &conn{server: s, listener: l, net: nc, r: bufio.NewReaderSize(nc, readBuffer), host: "/" + host, login: newLogin(l)}
+}
+
+// serve answers requests until the connection or the context ends.
+func (c *conn) serve(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer c.close()
+	log := c.server.Logger.With("listener", c.listener.Name, "client", c.host)
+	if err := c.handshake(ctx); err != nil {
+		log.Info("TLS handshake failed", "err", err)
+		return
+	}
+	for {
+		err := c.one(ctx)
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, errDrained):
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			log.Debug("connection closed: idle or slow", "err", err)
+		default:
+			log.Info("connection closed", "err", err)
+		}
+		return
+	}
+}
+
+func (c *conn) handshake(ctx context.Context) error {
+	tc, ok := c.net.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	return tc.HandshakeContext(ctx)
+}
+
+// errDrained says that the door is closing and the connection was at rest.
+var errDrained = errors.New("the broker is stopping")
+
+// one reads and answers one request.
+func (c *conn) one(ctx context.Context) error {
+	if err := c.rest(); err != nil {
+		return err
+	}
+	if c.login.raw() {
+		return c.rawToken()
+	}
+	frame, err := wire.ReadFrame(c.r, c.in, c.limit, c.progress)
+	if err != nil {
+		return err
+	}
+	h, rest, err := wire.ParseHeader(frame)
+	if err != nil {
+		return err
+	}
+	// Who coordinates groups keeps bytes of requests; a producer's or a reader's are done with after the answer.
+	if h.Key == kmsg.Produce.Int16() || h.Key == kmsg.Fetch.Int16() {
+		c.keep(frame)
+	} else {
+		c.in = nil
+	}
+	return c.answer(ctx, h, rest)
+}
+
+func (c *conn) keep(frame []byte) {
+	if c.in = frame[:0]; cap(frame) > keepBuffer {
+		c.in = nil
+	}
+}
+
+// rest marks the connection as between two requests.
+func (c *conn) rest() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining && c.r.Buffered() == 0 {
+		return errDrained
+	}
+	c.idle = true
+	return nil
+}
+
+// progress is called before each wait for bytes of a request.
+func (c *conn) progress() error {
+	if idle := c.server.Settings.MaxIdle; idle > 0 {
+		return c.net.SetReadDeadline(c.server.deadline(idle))
+	}
+	return c.net.SetReadDeadline(time.Time{})
+}
+
+// deadline counts from the real clock, which is what the network's deadlines obey.
+func (s *Server) deadline(d time.Duration) time.Time { return time.Now().Add(d) }
+
+func (c *conn) limit(key int16) int32 {
+	// The first bytes of a request have come.
+	c.mu.Lock()
+	c.idle = false
+	c.mu.Unlock()
+	if key == kmsg.Produce.Int16() {
+		return c.server.Settings.RequestMaxBytes
+	}
+	return min(c.server.Settings.RequestMaxBytes, otherMaxBytes)
+}
+
+func (c *conn) answer(ctx context.Context, h wire.Header, rest []byte) error {
+	row, rq := c.server.table.request(h.Key, h.Version)
+	if row == nil {
+		if h.Key == wire.ApiVersionsKey {
+			return c.send(h.CorrelationID, c.server.unknownApiVersions())
+		}
+		return fmt.Errorf("API key %d version %d is not served", h.Key, h.Version)
+	}
+	if err := wire.Decode(rq, rest); err != nil {
+		return err
+	}
+	if err := c.login.check(h.Key, c.server.Now()); err != nil {
+		return err
+	}
+	call := &call{Server: c.server, listener: c.listener, conn: c, version: h.Version, clientID: h.ClientID}
+	call.from = group.Client{Host: c.host, Principal: c.login.principal}
+	if h.ClientID != nil {
+		call.from.ID = *h.ClientID
+	}
+	resp, err := c.run(ctx, row, call, rq)
+	if err != nil || resp == nil {
+		return err
+	}
+	resp.SetVersion(h.Version)
+	return c.send(h.CorrelationID, resp)
+}
+
+// run calls the handler. A panic is our fault: it costs the client its connection, not everyone's.
+func (c *conn) run(ctx context.Context, row *api, call *call, rq kmsg.Request) (resp kmsg.Response, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.server.Logger.Error("BUG: a request's handler failed", "api", row.name, "version", call.version, "panic", r, "stack", string(debug.Stack()))
+			resp, err = nil, fmt.Errorf("%s version %d: handler failed", row.name, call.version)
+		}
+	}()
+	return row.handle(ctx, call, rq)
+}
+
+// tokenMaxBytes is Kafka's sasl.server.max.receive.size.
+const tokenMaxBytes = 512 << 10
+
+// rawToken reads and answers one bare SASL frame. A failure has no answer in
+// this form: it closes the connection.
+func (c *conn) rawToken() error {
+	token, err := wire.ReadToken(c.r, tokenMaxBytes, c.progress)
+	if err != nil {
+		return err
+	}
+	answer, _, err := c.login.step(token, c.server.Now())
+	if err != nil {
+		return fmt.Errorf("authenticate: %w", err)
+	}
+	c.out = binary.BigEndian.AppendUint32(c.out[:0], uint32(len(answer)))
+	c.out = append(c.out, answer...)
+	return c.write(c.out)
+}
+
+// streamed is an answer that writes its own bytes.
+type streamed interface {
+	writeTo(c *conn, correlationID int32) error
+}
+
+func (c *conn) send(correlationID int32, resp kmsg.Response) error {
+	if s, ok := resp.(streamed); ok {
+		return s.writeTo(c, correlationID)
+	}
+	c.out = wire.AppendResponse(c.out[:0], correlationID, resp)
+	err := c.write(c.out)
+	if cap(c.out) > keepBuffer {
+		c.out = nil
+	}
+	return err
+}
+
+// write writes b, a chunk at a time, each within writeTimeout.
+func (c *conn) write(b []byte) error {
+	for len(b) > 0 {
+		if err := c.net.SetWriteDeadline(c.server.deadline(writeTimeout)); err != nil {
+			return err
+		}
+		n, err := c.net.Write(b[:min(len(b), writeChunk)])
+		if err != nil {
+			return fmt.Errorf("write answer: %w", err)
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// drain lets the request under way finish and closes a connection at rest.
+func (c *conn) drain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.draining = true
+	if c.idle {
+		_ = c.net.Close() // at rest: nothing is lost
+	}
+}
+
+func (c *conn) close() { _ = c.net.Close() } // what could be sent was
+
+// watchGone calls gone when the client hangs up while its request waits. stop
+// ends the watch; it must be called before the next request is read.
+func (c *conn) watchGone(gone func()) (stop func()) {
+	if c == nil || c.r.Buffered() > 0 {
+		return func() {} // it has said more already, so it was there just now
+	}
+	if err := c.net.SetReadDeadline(time.Time{}); err != nil {
+		gone()
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, err := c.r.Peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			gone()
+		}
+	}()
+	return func() {
+		_ = c.net.SetReadDeadline(time.Unix(1, 0)) // ends the Peek; a dead connection ended it already
+		<-done
+	}
+}
