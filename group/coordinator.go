@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf16"
 
 	"github.com/hawserio/hawser/group/rebalance"
 	"github.com/hawserio/hawser/kafka"
@@ -112,19 +111,6 @@ func (c *impl) ready() kafka.ErrorCode {
 	return kafka.None
 }
 
-// PartitionFor is the partition of an internal topic with n partitions that a group, or a transactional id, falls
-// on: the absolute value of Java's String.hashCode modulo n, as in Kafka.
-func PartitionFor(name string, n int32) int32 {
-	var h int32
-	for _, unit := range utf16.Encode([]rune(name)) {
-		h = 31*h + int32(unit)
-	}
-	if h == math.MinInt32 {
-		return 0
-	}
-	return max(h, -h) % n
-}
-
 func (c *impl) limits() rebalance.Limits {
 	return rebalance.Limits{InitialDelay: c.cfg.InitialDelay, NewMemberTimeout: newMemberTimeout, MaxSize: c.cfg.MaxSize, MaxPending: maxPending}
 }
@@ -170,7 +156,7 @@ func (c *impl) enter(id string) *group {
 }
 
 func (c *impl) fresh(id string) *group {
-	return &group{id: id, shard: c.shards[PartitionFor(id, int32(len(c.shards)))],
+	return &group{id: id, shard: c.shards[kafka.PartitionFor(id, int32(len(c.shards)))],
 		parked:  map[rebalance.Ticket]chan parkedAnswer{},
 		offsets: map[string]map[int32]commit{}, pending: map[kafka.ProducerID]map[kafka.TopicPartition]commit{},
 		epochs: map[kafka.ProducerID]int16{}}

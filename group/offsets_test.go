@@ -304,7 +304,7 @@ func (b *broker) txnCommit(t *testing.T, group string, id int64, at kafka.TopicP
 
 func (b *broker) mark(t *testing.T, group string, id int64, m batch.Marker) {
 	t.Helper()
-	if err := b.WriteMarker(t.Context(), PartitionFor(group, fakePartitions), kafka.ProducerID(id), 0, m, 0); err != nil {
+	if err := b.WriteMarker(t.Context(), kafka.PartitionFor(group, fakePartitions), kafka.ProducerID(id), 0, m, 0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -361,7 +361,7 @@ func TestPartitionForIsJavas(t *testing.T) {
 	// Values of Java's Math.abs("…".hashCode()) % 50.
 	for name, want := range map[string]int32{"": 0, "a": 97 % 50, "ab": 3105 % 50, "console-consumer-1": javaHash("console-consumer-1") % 50,
 		"polygenelubricants": 0 /* hash is -2^31, Kafka's abs makes it 0 */} {
-		if got := PartitionFor(name, 50); got != want {
+		if got := kafka.PartitionFor(name, 50); got != want {
 			t.Errorf("PartitionFor(%q) = %d, want %d", name, got, want)
 		}
 	}

@@ -54,7 +54,7 @@ func (c *impl) commitPending(ctx context.Context, rq *kmsg.TxnOffsetCommitReques
 	if rq.Version < 3 {
 		memberID, generation = "", -1
 	}
-	shard := c.shards[PartitionFor(rq.Group, int32(len(c.shards)))]
+	shard := c.shards[kafka.PartitionFor(rq.Group, int32(len(c.shards)))]
 	write := func() (*group, kafka.Offset, kafka.ErrorCode) {
 		shard.decided.RLock()
 		defer shard.decided.RUnlock()
