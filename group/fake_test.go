@@ -171,7 +171,9 @@ func (b *broker) logOf(n int32) *fakeLog {
 	return b.logs[n]
 }
 
-func (b *broker) groupLog(group string) *fakeLog { return b.logOf(kafka.PartitionFor(group, fakePartitions)) }
+func (b *broker) groupLog(group string) *fakeLog {
+	return b.logOf(kafka.PartitionFor(group, fakePartitions))
+}
 
 func (b *broker) env() Env {
 	return Env{OffsetsPartitions: fakePartitions,
