@@ -1,0 +1,164 @@
+// Package cli is the command line: a file per command. cmd/hawser calls it; serving and
+// the demo are handed back to it through Hooks, everything else is an order or a question
+// to a REST door through rest/client. It knows no broker and no Kafka protocol.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hawserio/hawser/rest/client"
+)
+
+// Hooks is what the command line does not do itself. A nil one makes its command say so.
+type Hooks struct {
+	// Serve runs a broker until ctx ends.
+	Serve func(ctx context.Context, opts ServeOptions) error
+	// Demo runs two brokers with a link between them.
+	Demo func(ctx context.Context, opts DemoOptions) error
+	// Version is what `hawser version` prints, as "0.1.0 (abcdef0)".
+	Version string
+}
+
+// errReported ends a command whose failures stand in its output already.
+var errReported = errors.New("some topics failed; see the rows above")
+
+// Main runs one command line and returns the process's exit code: 0, or 1 when
+// anything failed. args is without the program's name.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer, hooks Hooks) int {
+	app := &app{hooks: hooks, out: stdout, err: stderr}
+	root := app.root()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, "Error: "+app.explain(err))
+	return 1
+}
+
+// app is one run: the global flags and where output goes.
+type app struct {
+	hooks    Hooks
+	out, err io.Writer
+
+	url, user, password string
+	format              string
+}
+
+const (
+	envURL      = "HAWSER_REST_URL"
+	envUser     = "HAWSER_REST_USER"
+	envPassword = "HAWSER_REST_PASSWORD"
+	defaultURL  = "http://127.0.0.1:8090"
+)
+
+func (a *app) root() *cobra.Command {
+	root := a.group("hawser", "A Kafka-compatible broker with cluster links and mirror topics",
+		a.serve(), a.demo(), a.link(), a.mirror(), a.topic(), a.consumerGroup(), a.cluster(), a.version())
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = a.hooks.Version
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.url, "url", envOr(envURL, defaultURL), "the broker's REST URL; also "+envURL)
+	flags.StringVar(&a.user, "user", os.Getenv(envUser), "a SASL user of the cluster; also "+envUser)
+	flags.StringVar(&a.password, "password", "", "its password; better in "+envPassword+", which other users do not see")
+	flags.StringVarP(&a.format, "output", "o", "human", "output as human, json or yaml")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFormat() }
+	return root
+}
+
+func envOr(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
+}
+
+// group is a command that only holds others. Cobra would print help and succeed on an
+// unknown one below the top; a script must not take that for success.
+func (a *app) group(use, short string, below ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownCommand(cmd, args[0])
+	}
+	cmd.AddCommand(below...)
+	return cmd
+}
+
+func unknownCommand(cmd *cobra.Command, arg string) error {
+	cmd.SuggestionsMinimumDistance = 2
+	text := fmt.Sprintf("unknown command %q for %q.", arg, cmd.CommandPath())
+	if near := cmd.SuggestionsFor(arg); len(near) > 0 {
+		text += fmt.Sprintf(" Did you mean %q?", cmd.CommandPath()+" "+near[0])
+	}
+	return fmt.Errorf("%s Run '%s --help' for what there is", text, cmd.CommandPath())
+}
+
+// exactArgs asks for named arguments, so that a missing one can be said by name.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return fmt.Errorf("%s is missing. Usage: %s", names[len(args)], cmd.UseLine())
+		}
+		if len(args) > len(names) {
+			return fmt.Errorf("%q is one argument too many. Usage: %s", args[len(names)], cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+func atLeastOne(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("%s is missing. Usage: %s", name, cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+func (a *app) client() (*client.Client, error) {
+	password := a.password
+	if password == "" {
+		password = os.Getenv(envPassword)
+	}
+	c, err := client.New(a.url, client.Options{User: a.user, Password: password, UserAgent: "hawser-cli/" + a.hooks.Version})
+	if err != nil {
+		return nil, fmt.Errorf("%w. Set it with --url or %s", err, envURL)
+	}
+	return c, nil
+}
+
+// explain is an error in words, with what to do next.
+func (a *app) explain(err error) string {
+	var gone *client.Unreachable
+	if errors.As(err, &gone) {
+		if errors.Is(err, context.Canceled) {
+			return "interrupted."
+		}
+		return fmt.Sprintf("no answer from %s: %v.\nIs a broker running there? 'hawser serve' starts one; --url or %s say where it is.", gone.URL, clean(gone.Err.Error()), envURL)
+	}
+	var refused *client.Error
+	if errors.As(err, &refused) {
+		text := cleanLines(err.Error())
+		if refused.Status == 401 {
+			text += fmt.Sprintf("\nGive a SASL user of the cluster with --user or %s, and its password with %s.", envUser, envPassword)
+		}
+		return text
+	}
+	text := err.Error()
+	if !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "?") {
+		text += "."
+	}
+	return cleanLines(text)
+}

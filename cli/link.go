@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hawserio/hawser/rest/api"
+	"github.com/hawserio/hawser/rest/client"
+)
+
+func (a *app) link() *cobra.Command {
+	return a.group("link", "Cluster links: to the clusters that topics are mirrored from",
+		a.linkCreate(), a.linkList(), a.linkDescribe(), a.linkDelete(), a.linkUpdate("update", "Change configs of a link"),
+		a.group("configuration", "Configs of a link", a.linkConfigList(), a.linkUpdate("update", "Change configs of a link")),
+		a.group("task", "Periodic jobs of a link", a.linkTaskList()))
+}
+
+type linkRow struct {
+	Name         string `human:"Name" json:"link_name"`
+	ID           string `human:"ID" json:"link_id"`
+	Source       string `human:"Source Cluster" json:"source_cluster,omitempty"`
+	Destination  string `human:"Destination Cluster" json:"destination_cluster,omitempty"`
+	Remote       string `human:"Remote Cluster" json:"remote_cluster,omitempty"`
+	State        string `human:"State" json:"state"`
+	Error        string `human:"Error" json:"error,omitempty"`
+	ErrorMessage string `human:"Error Message" json:"error_message,omitempty"`
+}
+
+type linkTopicRow struct {
+	Name         string `human:"Name" json:"link_name"`
+	ID           string `human:"ID" json:"link_id"`
+	Topic        string `human:"Topic Name" json:"topic_name"`
+	Source       string `human:"Source Cluster" json:"source_cluster,omitempty"`
+	Destination  string `human:"Destination Cluster" json:"destination_cluster,omitempty"`
+	Remote       string `human:"Remote Cluster" json:"remote_cluster,omitempty"`
+	State        string `human:"State" json:"state"`
+	Error        string `human:"Error" json:"error,omitempty"`
+	ErrorMessage string `human:"Error Message" json:"error_message,omitempty"`
+}
+
+type linkDetail struct {
+	Name         string `human:"Name" json:"link_name"`
+	ID           string `human:"ID" json:"link_id"`
+	Source       string `human:"Source Cluster" json:"source_cluster,omitempty"`
+	Destination  string `human:"Destination Cluster" json:"destination_cluster,omitempty"`
+	Remote       string `human:"Remote Cluster" json:"remote_cluster,omitempty"`
+	State        string `human:"State" json:"state"`
+	Error        string `human:"Error" json:"error,omitempty"`
+	ErrorMessage string `human:"Error Message" json:"error_message,omitempty"`
+	Counts       string `human:"Mirror Partition States Count" json:"mirror_partition_states_count,omitempty"`
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// shownError hides the name that means "no error".
+func shownError(name string) string {
+	if name == "NO_ERROR" {
+		return ""
+	}
+	return name
+}
+
+func linkRowOf(l api.Link) linkRow {
+	return linkRow{
+		Name: l.LinkName, ID: l.ClusterLinkID, Source: text(l.SourceClusterID), Destination: text(l.DestinationClusterID),
+		Remote: text(l.RemoteClusterID), State: l.LinkState, Error: shownError(l.LinkError), ErrorMessage: text(l.LinkErrorMessage),
+	}
+}
+
+func (a *app) linkList() *cobra.Command {
+	var withTopics bool
+	cmd := &cobra.Command{Use: "list", Short: "List the links", Args: noArgs}
+	cmd.Flags().BoolVar(&withTopics, "include-topics", false, "a row for each mirror topic")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		links, err := c.Links(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if withTopics {
+			return printRows(a, linkTopicRows(links))
+		}
+		var rows []linkRow
+		for _, l := range links {
+			rows = append(rows, linkRowOf(l))
+		}
+		return printRows(a, rows)
+	}
+	return cmd
+}
+
+// linkTopicRows is a row for each topic; a link without topics has one with none.
+func linkTopicRows(links []api.Link) []linkTopicRow {
+	var rows []linkTopicRow
+	for _, l := range links {
+		r := linkRowOf(l)
+		topics := l.TopicNames
+		if len(topics) == 0 {
+			topics = []string{""}
+		}
+		for _, topic := range topics {
+			rows = append(rows, linkTopicRow{r.Name, r.ID, topic, r.Source, r.Destination, r.Remote, r.State, r.Error, r.ErrorMessage})
+		}
+	}
+	return rows
+}
+
+func (a *app) linkDescribe() *cobra.Command {
+	cmd := &cobra.Command{Use: "describe <link>", Short: "Describe a link", Args: exactArgs("<link>")}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		l, err := c.Link(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		r := linkRowOf(l)
+		var counts []string
+		for _, n := range l.CategoryCounts {
+			counts = append(counts, fmt.Sprintf("%s: %d", n.StateCategory, n.Count))
+		}
+		return printOne(a, linkDetail{r.Name, r.ID, r.Source, r.Destination, r.Remote, r.State, r.Error, r.ErrorMessage, strings.Join(counts, ", ")})
+	}
+	return cmd
+}
+
+func (a *app) linkDelete() *cobra.Command {
+	var dryRun, withMirrors, quiet bool
+	cmd := &cobra.Command{
+		Use: "delete <link-1> [link-2 …]", Short: "Delete links", Args: atLeastOne("<link>"),
+		Long: "Delete links. A link with mirror topics that are not stopped is refused, naming them.\nThe topics stay; what is known of stopped mirrors goes.",
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say whether it would be done")
+	cmd.Flags().BoolVar(&withMirrors, "with-live-mirrors", false, "delete the link even if it has live mirrors")
+	cmd.Flags().BoolVar(&quiet, "force", false, "taken for the sake of scripts: nothing is ever asked. It does not mean --with-live-mirrors")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		for _, name := range args {
+			if err := c.DeleteLink(cmd.Context(), name, client.DeleteOptions{Force: withMirrors, ValidateOnly: dryRun}); err != nil {
+				return err
+			}
+			if err := a.say("%sDeleted cluster link \"%s\".", dryRunMark(dryRun), name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+func dryRunMark(dryRun bool) string {
+	if dryRun {
+		return "[DRY RUN] "
+	}
+	return ""
+}
+
+func mode(dryRun bool) client.Mode {
+	if dryRun {
+		return client.ValidateOnly
+	}
+	return client.Do
+}
+
+// linkUpdate is `link update` and `link configuration update`: two ways to look for the same thing.
+func (a *app) linkUpdate(use, short string) *cobra.Command {
+	var files, configs, remove []string
+	var dryRun bool
+	cmd := &cobra.Command{Use: use + " <link>", Short: short, Args: exactArgs("<link>"),
+		Example: "  hawser link update my-link --config cluster.link.paused=true\n  hawser link update my-link --remove acl.filters"}
+	configFlags(cmd, &configs, &files)
+	cmd.Flags().StringSliceVar(&remove, "remove", nil, "configs to put back to their defaults")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say whether it would be done")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		set, err := readConfigs(files, configs)
+		if err != nil {
+			return err
+		}
+		if len(set)+len(remove) == 0 {
+			return fmt.Errorf("nothing to change. Give --config key=value or --remove key")
+		}
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		if err := c.AlterLinkConfigs(cmd.Context(), args[0], alterations(set, remove), mode(dryRun)); err != nil {
+			return err
+		}
+		return a.say("%sUpdated cluster link \"%s\".", dryRunMark(dryRun), args[0])
+	}
+	return cmd
+}
+
+func configFlags(cmd *cobra.Command, configs, files *[]string) {
+	cmd.Flags().StringArrayVar(configs, "config", nil, "`key=value,key=value`, or the name of a properties file; may be repeated")
+	cmd.Flags().StringArrayVar(files, "config-file", nil, "properties `file` with configs")
+}
+
+type configRow struct {
+	Name      string   `human:"Config Name" json:"config_name"`
+	Value     string   `human:"Config Value" json:"config_value"`
+	ReadOnly  bool     `human:"Read-Only" json:"read_only"`
+	Sensitive bool     `human:"Sensitive" json:"sensitive"`
+	Source    string   `human:"Source" json:"source"`
+	Synonyms  []string `human:"Synonyms" json:"synonyms"`
+}
+
+func (a *app) linkConfigList() *cobra.Command {
+	cmd := &cobra.Command{Use: "list <link>", Short: "List all configs of a link", Args: exactArgs("<link>")}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		configs, err := c.LinkConfigs(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		var rows []configRow
+		for _, cfg := range configs {
+			rows = append(rows, configRow{cfg.Name, text(cfg.Value), cfg.IsReadOnly, cfg.IsSensitive, cfg.Source, cfg.Synonyms})
+		}
+		return printRows(a, rows)
+	}
+	return cmd
+}
+
+type taskRow struct {
+	Name   string     `human:"Task Name" json:"task_name"`
+	State  string     `human:"State" json:"state"`
+	Errors []codedRow `human:"Errors" json:"errors"`
+}
+
+type codedRow struct {
+	Code    string `json:"error_code"`
+	Message string `json:"error_message"`
+}
+
+func (r codedRow) String() string { return fmt.Sprintf("%s: %q", r.Code, r.Message) }
+
+func (a *app) linkTaskList() *cobra.Command {
+	cmd := &cobra.Command{Use: "list <link>", Short: "List the periodic jobs of a link and what ails them", Args: exactArgs("<link>")}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		l, err := c.Link(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		var rows []taskRow
+		if l.Tasks != nil {
+			for _, task := range *l.Tasks {
+				row := taskRow{task.TaskName, task.State, []codedRow{}}
+				for _, e := range task.Errors {
+					row.Errors = append(row.Errors, codedRow{e.ErrorCode, e.ErrorMessage})
+				}
+				rows = append(rows, row)
+			}
+		}
+		return printRows(a, rows)
+	}
+	return cmd
+}

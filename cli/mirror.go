@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hawserio/hawser/rest/api"
+	"github.com/hawserio/hawser/rest/client"
+)
+
+func (a *app) mirror() *cobra.Command {
+	cmd := a.group("mirror", "Mirror topics: read-only copies of topics of a linked cluster",
+		a.mirrorCreate(), a.mirrorList(), a.mirrorDescribe(),
+		a.group("state-transition-error", "What keeps a mirror from the state it was ordered into", a.transitionErrors()))
+	for _, v := range verbs {
+		cmd.AddCommand(a.order(v))
+	}
+	return cmd
+}
+
+// linkFlag is --link of commands on mirrors. It may be left out where the topics tell.
+func linkFlag(cmd *cobra.Command, link *string) {
+	cmd.Flags().StringVar(link, "link", "", "the `link` of the mirror topics; may be left out where only one link has them")
+}
+
+// linkOf finds the one link that has a mirror of each of the topics.
+func linkOf(cmd *cobra.Command, c *client.Client, topics []string) (string, error) {
+	mirrors, err := c.Mirrors(cmd.Context(), client.AnyLink, "")
+	if err != nil {
+		return "", err
+	}
+	found := ""
+	for _, topic := range topics {
+		var links []string
+		for _, m := range mirrors {
+			if m.MirrorTopicName == topic {
+				links = append(links, m.LinkName)
+			}
+		}
+		switch {
+		case len(links) == 0:
+			return "", fmt.Errorf("no link has a mirror topic %q. 'hawser mirror list' shows those there are", topic)
+		case len(links) > 1 || found != "" && links[0] != found:
+			return "", fmt.Errorf("the mirror topics belong to more than one link. Say which with --link")
+		}
+		found = links[0]
+	}
+	return found, nil
+}
+
+type mirrorRow struct {
+	Link       string `human:"Link Name" json:"link_name"`
+	Topic      string `human:"Mirror Topic Name" json:"mirror_topic_name"`
+	Source     string `human:"Source Topic Name" json:"source_topic_name"`
+	Status     string `human:"Mirror Status" json:"mirror_status"`
+	StatusTime int64  `human:"Status Time (ms)" json:"status_time_ms"`
+	Partitions int32  `human:"Num Partition" json:"num_partition"`
+	MaxLag     int64  `human:"Max Per Partition Mirror Lag" json:"max_per_partition_mirror_lag"`
+}
+
+func (a *app) mirrorList() *cobra.Command {
+	var link, status string
+	cmd := &cobra.Command{Use: "list", Short: "List the mirror topics", Args: noArgs}
+	cmd.Flags().StringVar(&link, "link", "", "only those of this `link`")
+	cmd.Flags().StringVar(&status, "mirror-status", "", "only those of this `status`: "+strings.ToLower(strings.Join(api.MirrorStatuses, ", ")))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		if link == "" {
+			link = client.AnyLink
+		}
+		mirrors, err := c.Mirrors(cmd.Context(), link, strings.ToUpper(status))
+		if err != nil {
+			return err
+		}
+		var rows []mirrorRow
+		for _, m := range mirrors {
+			rows = append(rows, mirrorRow{m.LinkName, m.MirrorTopicName, m.SourceTopicName, m.MirrorStatus, m.StateTimeMs, m.NumPartitions, maxLag(m.MirrorLags)})
+		}
+		return printRows(a, rows)
+	}
+	return cmd
+}
+
+func maxLag(lags []api.MirrorLag) int64 {
+	var most int64
+	for _, lag := range lags {
+		most = max(most, lag.Lag)
+	}
+	return most
+}
+
+type mirrorPartitionRow struct {
+	Link       string `human:"Link Name" json:"link_name"`
+	Topic      string `human:"Mirror Topic Name" json:"mirror_topic_name"`
+	Source     string `human:"Source Topic Name" json:"source_topic_name"`
+	Status     string `human:"Mirror Status" json:"mirror_status"`
+	Error      string `human:"Mirror Topic Error" json:"mirror_topic_error"`
+	StatusTime int64  `human:"Status Time (ms)" json:"status_time_ms"`
+	Partition  int32  `human:"Partition" json:"partition"`
+	Lag        int64  `human:"Partition Mirror Lag" json:"partition_mirror_lag"`
+	LastFetch  int64  `human:"Last Source Fetch Offset" json:"last_source_fetch_offset"`
+	Lost       int64  `json:"records_lost,omitempty"`
+	Message    string `json:"error_message,omitempty"`
+}
+
+func (a *app) mirrorDescribe() *cobra.Command {
+	var link string
+	cmd := &cobra.Command{Use: "describe <mirror-topic>", Short: "Describe a mirror topic, a row for each partition", Args: exactArgs("<mirror-topic>")}
+	linkFlag(cmd, &link)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m, err := a.findMirror(cmd, link, args[0])
+		if err != nil {
+			return err
+		}
+		var rows []mirrorPartitionRow
+		for _, lag := range m.MirrorLags {
+			rows = append(rows, mirrorPartitionRow{
+				Link: m.LinkName, Topic: m.MirrorTopicName, Source: m.SourceTopicName, Status: m.MirrorStatus, Error: m.MirrorTopicError,
+				StatusTime: m.StateTimeMs, Partition: lag.Partition, Lag: lag.Lag, LastFetch: lag.LastSourceFetchOffset,
+				Lost: lag.RecordsLost, Message: lag.ErrorMessage,
+			})
+		}
+		if err := printRows(a, rows); err != nil || a.format != "human" {
+			return err
+		}
+		return a.remarks(m)
+	}
+	return cmd
+}
+
+// remarks says below the table what has no column: why the mirror is in error, and what was lost.
+func (a *app) remarks(m api.Mirror) error {
+	var lines []string
+	if m.MirrorTopicErrorMessage != "" {
+		lines = append(lines, clean(m.MirrorTopicErrorMessage))
+	}
+	for _, lag := range m.MirrorLags {
+		if lag.ErrorMessage != "" {
+			lines = append(lines, fmt.Sprintf("Partition %d: %s", lag.Partition, clean(lag.ErrorMessage)))
+		}
+		if lag.RecordsLost > 0 {
+			lines = append(lines, fmt.Sprintf("Partition %d: the source removed %d records before they were mirrored.", lag.Partition, lag.RecordsLost))
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return a.say("\n%s", strings.Join(lines, "\n"))
+}
+
+func (a *app) findMirror(cmd *cobra.Command, link, topic string) (api.Mirror, error) {
+	c, err := a.client()
+	if err != nil {
+		return api.Mirror{}, err
+	}
+	if link == "" {
+		if link, err = linkOf(cmd, c, []string{topic}); err != nil {
+			return api.Mirror{}, err
+		}
+	}
+	return c.Mirror(cmd.Context(), link, topic)
+}
+
+type transitionErrorRow struct {
+	Code    string `human:"Mirror State Transition Error Code" json:"error_code"`
+	Message string `human:"Mirror State Transition Error Message" json:"error_message"`
+}
+
+func (a *app) transitionErrors() *cobra.Command {
+	var link string
+	cmd := &cobra.Command{Use: "list <mirror-topic>", Short: "List what keeps a mirror topic from its next state", Args: exactArgs("<mirror-topic>")}
+	linkFlag(cmd, &link)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m, err := a.findMirror(cmd, link, args[0])
+		if err != nil {
+			return err
+		}
+		var rows []transitionErrorRow
+		if m.MirrorStateTransitionErrors != nil {
+			for _, e := range *m.MirrorStateTransitionErrors {
+				rows = append(rows, transitionErrorRow{e.ErrorCode, e.ErrorMessage})
+			}
+		}
+		slices.SortStableFunc(rows, func(x, y transitionErrorRow) int { return strings.Compare(x.Code, y.Code) })
+		return printRows(a, rows)
+	}
+	return cmd
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hawserio/hawser/rest/api"
+)
+
+// verb is one order to mirrors.
+type verb struct {
+	use, name, short string
+}
+
+// verbs are the orders, by their names here and on REST.
+var verbs = []verb{
+	{"promote", "promote", "Stop mirroring once nothing is left to copy, and open the topics for producers"},
+	{"failover", "failover", "Stop mirroring now, and open the topics for producers"},
+	{"pause", "pause", "Pause mirroring"},
+	{"resume", "resume", "Go on with paused or failed mirroring"},
+	{"reverse-and-start", "reverse-and-start-mirror", "Swap source and mirror, and start mirroring the other way"},
+	{"reverse-and-pause", "reverse-and-pause-mirror", "Swap source and mirror, and leave the new mirror paused"},
+	{"truncate-and-restore", "truncate-and-restore", "Cut off what the other side does not have, and mirror from it"},
+}
+
+type orderRow struct {
+	Topic     string `human:"Mirror Topic Name" json:"mirror_topic_name"`
+	Partition int32  `human:"Partition" json:"partition"`
+	Lag       int64  `human:"Partition Mirror Lag" json:"partition_mirror_lag"`
+	LastFetch int64  `human:"Last Source Fetch Offset" json:"last_source_fetch_offset"`
+	Message   string `human:"Error Message" json:"error_message"`
+	Code      string `human:"Error Code" json:"error_code"`
+}
+
+type restoreRow struct {
+	Topic     string `human:"Mirror Topic Name" json:"mirror_topic_name"`
+	Message   string `human:"Error Message" json:"error_message"`
+	Code      string `human:"Error Code" json:"error_code"`
+	Truncated string `human:"Messages Truncated" json:"messages_truncated"`
+}
+
+type restorePartitionRow struct {
+	Topic     string `human:"Mirror Topic Name" json:"mirror_topic_name"`
+	Partition int32  `human:"Partition" json:"partition"`
+	Message   string `human:"Error Message" json:"error_message"`
+	Code      string `human:"Error Code" json:"error_code"`
+	Truncated string `human:"Messages Truncated" json:"messages_truncated"`
+	Offset    string `human:"Offset Truncated To" json:"offset_truncated_to"`
+}
+
+func (a *app) order(v verb) *cobra.Command {
+	var link, pattern string
+	var dryRun, withPartitions bool
+	cmd := &cobra.Command{Use: v.use + " <mirror-topic-1> [mirror-topic-2 …]", Short: v.short}
+	linkFlag(cmd, &link)
+	cmd.Flags().StringVar(&pattern, "pattern", "", "all mirror topics of the link whose whole name fits the regular `expression`; in place of names")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be done")
+	if v.name == "truncate-and-restore" {
+		cmd.Flags().BoolVar(&withPartitions, "include-partitions", false, "a row for each partition")
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkOrder(cmd, args, link, pattern); err != nil {
+			return err
+		}
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		if link == "" {
+			if link, err = linkOf(cmd, c, args); err != nil {
+				return err
+			}
+		}
+		topics := api.AlterMirrorsRequest{MirrorTopicNames: args, MirrorTopicNamePattern: pattern}
+		done, err := c.Order(cmd.Context(), link, v.name, topics, mode(dryRun))
+		if err != nil {
+			return err
+		}
+		if err := a.printOrder(v, done, withPartitions); err != nil {
+			return err
+		}
+		for _, topic := range done {
+			if failed(topic) {
+				return errReported
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+func checkOrder(cmd *cobra.Command, topics []string, link, pattern string) error {
+	switch {
+	case len(topics) == 0 && pattern == "":
+		return fmt.Errorf("<mirror-topic> is missing. Usage: %s", cmd.UseLine())
+	case len(topics) > 0 && pattern != "":
+		return errors.New("names and --pattern are both given. Give one")
+	case pattern != "" && link == "":
+		return errors.New("--pattern is for the mirror topics of one link. Say which with --link")
+	}
+	return nil
+}
+
+func failed(topic api.AlteredMirror) bool {
+	return topic.ErrorCode != nil && *topic.ErrorCode != 0 || text(topic.ErrorMessage) != ""
+}
+
+func (a *app) printOrder(v verb, done []api.AlteredMirror, withPartitions bool) error {
+	switch {
+	case v.name == "truncate-and-restore" && withPartitions:
+		return printRows(a, restorePartitionRows(done))
+	case v.name == "truncate-and-restore":
+		var rows []restoreRow
+		for _, topic := range done {
+			rows = append(rows, restoreRow{topic.MirrorTopicName, text(topic.ErrorMessage), number(topic.ErrorCode), number(topic.MessagesTruncated)})
+		}
+		return printRows(a, rows)
+	}
+	return printRows(a, orderRows(done))
+}
+
+// orderRows is a row for each partition; one row with -1 for a topic that failed, or that has no lags to show.
+func orderRows(done []api.AlteredMirror) []orderRow {
+	var rows []orderRow
+	for _, topic := range done {
+		if failed(topic) || len(topic.MirrorLags) == 0 {
+			rows = append(rows, orderRow{topic.MirrorTopicName, -1, -1, -1, text(topic.ErrorMessage), number(topic.ErrorCode)})
+			continue
+		}
+		for _, lag := range topic.MirrorLags {
+			rows = append(rows, orderRow{topic.MirrorTopicName, lag.Partition, lag.Lag, lag.LastSourceFetchOffset, "", ""})
+		}
+	}
+	return rows
+}
+
+func restorePartitionRows(done []api.AlteredMirror) []restorePartitionRow {
+	var rows []restorePartitionRow
+	for _, topic := range done {
+		if failed(topic) || len(topic.PartitionLevelTruncationData) == 0 {
+			rows = append(rows, restorePartitionRow{topic.MirrorTopicName, -1, text(topic.ErrorMessage), number(topic.ErrorCode), number(topic.MessagesTruncated), ""})
+			continue
+		}
+		for _, part := range topic.PartitionLevelTruncationData {
+			rows = append(rows, restorePartitionRow{topic.MirrorTopicName, part.PartitionID, "", "", fmt.Sprint(part.MessagesTruncated), fmt.Sprint(part.OffsetTruncatedTo)})
+		}
+	}
+	return rows
+}
+
+// number writes one that may be absent.
+func number[T int32 | int64](n *T) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprint(*n)
+}

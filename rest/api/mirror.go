@@ -1,0 +1,79 @@
+package api
+
+// Kinds of mirror answers.
+const (
+	KindMirror           = "KafkaMirrorData"
+	KindMirrorList       = "KafkaMirrorDataList"
+	KindAlterMirrors     = "AlterMirrorsData"
+	KindAlterMirrorsList = "KafkaAlterMirrorsDataList"
+)
+
+// CreateMirrorRequest is the body of POST …/mirrors.
+type CreateMirrorRequest struct {
+	SourceTopicName   string       `json:"source_topic_name"`
+	MirrorTopicName   string       `json:"mirror_topic_name,omitempty"`
+	ReplicationFactor *int32       `json:"replication_factor,omitempty"`
+	Configs           []ConfigData `json:"configs"`
+}
+
+// AlterMirrorsRequest is the body of every verb: topics by name, or by a regular
+// expression that must match a whole name.
+type AlterMirrorsRequest struct {
+	MirrorTopicNames       []string `json:"mirror_topic_names,omitempty"`
+	MirrorTopicNamePattern string   `json:"mirror_topic_name_pattern,omitempty"`
+}
+
+// Mirror is a mirror topic, or what was one: STOPPED mirrors stay listed while
+// their link exists. mirror_topic_error_message and the last three fields of a
+// lag are hawser's own.
+type Mirror struct {
+	Kind                        string        `json:"kind"`
+	Metadata                    Metadata      `json:"metadata"`
+	LinkName                    string        `json:"link_name"`
+	MirrorTopicName             string        `json:"mirror_topic_name"`
+	SourceTopicName             string        `json:"source_topic_name"`
+	NumPartitions               int32         `json:"num_partitions"`
+	MirrorLags                  []MirrorLag   `json:"mirror_lags"` // by partition
+	MirrorStatus                string        `json:"mirror_status"`
+	MirrorTopicError            string        `json:"mirror_topic_error"`
+	MirrorTopicErrorMessage     string        `json:"mirror_topic_error_message,omitempty"`
+	StateTimeMs                 int64         `json:"state_time_ms"` // Unix ms
+	MirrorStateTransitionErrors *[]CodedError `json:"mirror_state_transition_errors,omitempty"`
+}
+
+// MirrorLag is one partition's distance from its source.
+type MirrorLag struct {
+	Partition             int32  `json:"partition"`
+	Lag                   int64  `json:"lag"`                      // records, at least 0
+	LastSourceFetchOffset int64  `json:"last_source_fetch_offset"` // -1 where nothing was fetched
+	PartitionState        string `json:"partition_state,omitempty"`
+	ErrorMessage          string `json:"error_message,omitempty"`
+	RecordsLost           int64  `json:"records_lost,omitempty"` // removed at the source before they were mirrored
+}
+
+// AlteredMirror is what a verb did, or would do, to one topic. A null error_code means done.
+type AlteredMirror struct {
+	Kind                         string       `json:"kind"`
+	Metadata                     Metadata     `json:"metadata"`
+	MirrorTopicName              string       `json:"mirror_topic_name"`
+	ErrorCode                    *int32       `json:"error_code"`
+	ErrorMessage                 *string      `json:"error_message"`
+	MirrorLags                   []MirrorLag  `json:"mirror_lags"`
+	MessagesTruncated            *int64       `json:"messages_truncated"`
+	PartitionLevelTruncationData []Truncation `json:"partition_level_truncation_data"`
+}
+
+// Truncation is one partition's part of a truncate-and-restore.
+type Truncation struct {
+	PartitionID       int32 `json:"partition_id"`
+	OffsetTruncatedTo int64 `json:"offset_truncated_to"` // exclusive end of what stays
+	MessagesTruncated int64 `json:"messages_truncated"`
+}
+
+// MirrorStatuses is the closed list of mirror_status. Generated clients refuse a
+// whole answer over a value that is not in it.
+var MirrorStatuses = []string{
+	"ACTIVE", "FAILED", "LINK_FAILED", "LINK_PAUSED", "PAUSED", "PENDING_MIRROR",
+	"PENDING_RESTORE", "PENDING_SETUP_FOR_RESTORE", "PENDING_STOPPED",
+	"PENDING_SYNCHRONIZE", "SOURCE_UNAVAILABLE", "STOPPED",
+}

@@ -1,0 +1,143 @@
+package rest
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/hawserio/hawser/link"
+	"github.com/hawserio/hawser/rest/api"
+)
+
+// order is the handler of one verb. Topics that fail have their error beside them, and
+// the answer is 200 all the same.
+func order(verb link.Verb) func(*call) error {
+	return func(c *call) error { return orderMirrorTopics(c, verb) }
+}
+
+func orderMirrorTopics(c *call, verb link.Verb) error {
+	validateOnly, err := c.queryBool("validate_only", false)
+	if err != nil {
+		return err
+	}
+	withPartitions, err := c.queryBool("include_partition_level_truncation_data", false)
+	if err != nil {
+		return err
+	}
+	var rq api.AlterMirrorsRequest
+	if err := c.body(&rq, bodyRequired); err != nil {
+		return err
+	}
+	if err := checkSelection(rq); err != nil {
+		return err
+	}
+	topics, denied, err := c.orderable(verb, rq)
+	if err != nil {
+		return err
+	}
+	pattern := rq.MirrorTopicNamePattern
+	if len(topics) > 0 {
+		pattern = "" // it is resolved
+	}
+	outcomes := denied
+	if len(topics) > 0 || len(denied) == 0 {
+		done, err := c.Links.Order(c.r.Context(), c.linkName(), verb, topics, pattern, validateOnly)
+		if err != nil {
+			return err
+		}
+		outcomes = append(outcomes, done...)
+	}
+	slices.SortStableFunc(outcomes, func(a, b link.Outcome) int { return cmp.Compare(a.Topic, b.Topic) })
+	var out []api.AlteredMirror
+	for _, outcome := range outcomes {
+		out = append(out, c.outcomeJSON(outcome, withPartitions))
+	}
+	return list(c, api.KindAlterMirrorsList, c.self("links", escape(c.linkName()), "mirrors"), out)
+}
+
+// checkSelection wants names or a pattern, and not both: which of the two would win is nothing to guess in a failover.
+func checkSelection(rq api.AlterMirrorsRequest) error {
+	switch {
+	case len(rq.MirrorTopicNames) == 0 && rq.MirrorTopicNamePattern == "":
+		return badRequest("No mirror topics are named. Give mirror_topic_names, or mirror_topic_name_pattern with a regular expression such as \".*\" for all.")
+	case len(rq.MirrorTopicNames) > 0 && rq.MirrorTopicNamePattern != "":
+		return badRequest("Both mirror_topic_names and mirror_topic_name_pattern are given. Give one.")
+	case slices.Contains(rq.MirrorTopicNames, ""):
+		return badRequest("The field 'mirror_topic_names' has an empty name.")
+	}
+	if _, err := regexp.Compile(rq.MirrorTopicNamePattern); err != nil {
+		return badRequest("The field 'mirror_topic_name_pattern' is no regular expression: %v.", err)
+	}
+	return nil
+}
+
+// orderable parts the topics that the caller may order from those denied. Without ACLs
+// the selection goes on as it came; with them a pattern is resolved here first.
+func (c *call) orderable(verb link.Verb, rq api.AlterMirrorsRequest) (topics []string, denied []link.Outcome, err error) {
+	names := slices.Compact(slices.Sorted(slices.Values(rq.MirrorTopicNames)))
+	if c.Access == nil {
+		return names, nil, nil
+	}
+	if rq.MirrorTopicNamePattern != "" {
+		if names, err = c.matching(rq.MirrorTopicNamePattern); err != nil {
+			return nil, nil, err
+		}
+	}
+	op := Describe
+	if verb == link.ReverseAndStart || verb == link.ReverseAndPause || verb == link.TruncateAndRestore {
+		op = Alter
+	}
+	for _, name := range names {
+		if c.allowed(op, topicResource(name)) {
+			topics = append(topics, name)
+			continue
+		}
+		denied = append(denied, link.Outcome{Topic: name, Code: 403, Text: forbidden(c.principal, op, topicResource(name)).Error()})
+	}
+	return topics, denied, nil
+}
+
+// matching is the mirrors of the link whose whole name fits.
+func (c *call) matching(pattern string) ([]string, error) {
+	whole, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
+	if err != nil {
+		return nil, badRequest("The field 'mirror_topic_name_pattern' is no regular expression: %v.", err)
+	}
+	mirrors, err := c.Links.Mirrors(c.linkName(), "")
+	if err != nil {
+		return nil, fmt.Errorf("list mirrors for a pattern: %w", err)
+	}
+	var names []string
+	for _, m := range mirrors {
+		if whole.MatchString(m.Topic) {
+			names = append(names, m.Topic)
+		}
+	}
+	return names, nil
+}
+
+func (c *call) outcomeJSON(outcome link.Outcome, withPartitions bool) api.AlteredMirror {
+	out := api.AlteredMirror{
+		Kind:                         api.KindAlterMirrors,
+		Metadata:                     api.Metadata{Self: c.self("links", escape(c.linkName()), "mirrors", escape(outcome.Topic))},
+		MirrorTopicName:              outcome.Topic,
+		MirrorLags:                   lagsJSON(outcome.Lags),
+		MessagesTruncated:            outcome.Truncated,
+		PartitionLevelTruncationData: []api.Truncation{},
+	}
+	if outcome.Code != 0 {
+		// Clients take any text here for a failure, so a success has none.
+		text := cmp.Or(outcome.Text, "The order was refused.")
+		out.ErrorCode, out.ErrorMessage = &outcome.Code, &text
+	}
+	if withPartitions {
+		for _, part := range outcome.Parts {
+			out.PartitionLevelTruncationData = append(out.PartitionLevelTruncationData, api.Truncation{
+				PartitionID: part.Partition, OffsetTruncatedTo: int64(part.TruncatedTo), MessagesTruncated: part.Records,
+			})
+		}
+		slices.SortFunc(out.PartitionLevelTruncationData, func(a, b api.Truncation) int { return cmp.Compare(a.PartitionID, b.PartitionID) })
+	}
+	return out
+}

@@ -1,0 +1,173 @@
+// Package rest is the HTTP door: Kafka REST v3 with cluster linking, health, metrics
+// and the console, on one port. broker mounts it; clients, the CLI and the console
+// come in here. It decides nothing about links, topics or groups: it reads a request,
+// checks who asks, calls the domain and writes its answer.
+package rest
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/hawserio/hawser/link"
+)
+
+// Deps is what the door opens on.
+type Deps struct {
+	Cluster Cluster
+	Links   Links
+	Topics  Topics
+	Groups  Groups
+	Access  Access       // nil lets everyone do everything
+	Metrics http.Handler // serves /metrics; nil answers 404
+	Console http.Handler // serves / and /console/; nil answers 404
+	// Ready says what is still being waited for; nil, or a nil error, is ready.
+	Ready  func() error
+	Logger *slog.Logger // nil is slog.Default
+}
+
+// Links is the orders and questions of package link, as *link.Links answers them.
+type Links interface {
+	Create(ctx context.Context, spec link.CreateSpec) (link.Info, error)
+	Delete(ctx context.Context, name string, force, validateOnly bool) error
+	List() []link.Info
+	Describe(name string) (link.Info, error)
+	Configs(name string) ([]link.ConfigEntry, error)
+	AlterConfigs(ctx context.Context, name string, changes []link.AlterConfig, validateOnly bool) error
+	CreateMirror(ctx context.Context, name string, spec link.MirrorSpec) (link.MirrorInfo, error)
+	Mirrors(name, status string) ([]link.MirrorInfo, error)
+	Mirror(name, topic string) (link.MirrorInfo, error)
+	Order(ctx context.Context, name string, verb link.Verb, topics []string, pattern string, validateOnly bool) ([]link.Outcome, error)
+}
+
+// Cluster says who this cluster is.
+type Cluster interface {
+	ID() string
+	// Controller is the id of the broker that takes cluster-wide orders, or -1.
+	Controller() int32
+	Brokers() []Broker
+}
+
+// Broker is a broker at the address it advertises.
+type Broker struct {
+	ID   int32
+	Host string
+	Port int32
+	Rack string // empty for none
+}
+
+// Topics is the topics of this cluster. An unknown topic is a kafka error with the
+// code UnknownTopicOrPartition.
+type Topics interface {
+	Topics(ctx context.Context) ([]Topic, error)
+	Topic(ctx context.Context, name string) (Topic, error)
+	// CreateTopic answers the topic as it is, or with ValidateOnly as it would be.
+	CreateTopic(ctx context.Context, spec TopicSpec) (Topic, error)
+	DeleteTopic(ctx context.Context, name string) error
+	// AddPartitions raises the number of partitions to total.
+	AddPartitions(ctx context.Context, name string, total int32) error
+	TopicConfigs(ctx context.Context, name string) ([]TopicConfig, error)
+	// DefaultTopicConfigs is what a new topic of that name would have; the name may not exist.
+	DefaultTopicConfigs(ctx context.Context, name string) ([]TopicConfig, error)
+	AlterTopicConfigs(ctx context.Context, change TopicConfigChange) error
+}
+
+// Topic describes a topic.
+type Topic struct {
+	Name              string
+	Internal          bool
+	ReplicationFactor int32
+	Partitions        []Partition
+}
+
+// Partition describes a partition. Leader is -1 while there is none.
+type Partition struct {
+	ID       int32
+	Leader   int32
+	Replicas []int32
+	InSync   []int32
+}
+
+// TopicSpec orders a topic.
+type TopicSpec struct {
+	Name              string
+	Partitions        int32 // 0: the default
+	ReplicationFactor int32 // 0: the default
+	Configs           map[string]string
+	ValidateOnly      bool
+}
+
+// TopicConfig is one config of a topic. Value is nil where unset or sensitive.
+type TopicConfig struct {
+	Name      string
+	Value     *string
+	Default   bool
+	ReadOnly  bool
+	Sensitive bool
+	Source    string // DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG
+	Synonyms  []Synonym
+}
+
+// Synonym is one layer that a config's value may come from, nearest first.
+type Synonym struct {
+	Name, Source string
+	Value        *string
+}
+
+// TopicConfigChange orders changes of a topic's configs, all or none.
+type TopicConfigChange struct {
+	Topic        string
+	Changes      []ConfigChange
+	ValidateOnly bool
+}
+
+// ConfigChange sets a config, or with a nil Value puts it back to its default.
+type ConfigChange struct {
+	Name  string
+	Value *string
+}
+
+// Groups is the consumer groups of this cluster. An unknown group is a kafka error
+// with the code GroupIDNotFound.
+type Groups interface {
+	Groups(ctx context.Context) ([]Group, error)
+	Group(ctx context.Context, id string) (Group, error)
+	// Lags is one entry for each partition on which the group has committed an offset.
+	Lags(ctx context.Context, id string) ([]GroupLag, error)
+}
+
+// Group describes a consumer group. State and Type are the protocol's words, as Stable and classic.
+type Group struct {
+	ID          string
+	State       string
+	Type        string
+	Assignor    string // empty while there is none
+	Simple      bool   // offsets only, never had members
+	Coordinator int32
+	Members     []Member
+}
+
+// Member describes a member of a group.
+type Member struct {
+	ID, ClientID string
+	InstanceID   string // empty for a dynamic member
+}
+
+// GroupLag is a group's position on one partition.
+type GroupLag struct {
+	Topic     string
+	Partition int32
+	Committed int64
+	End       int64  // the partition's high watermark, exclusive
+	Member    Member // zero where no member owns the partition
+}
+
+// Handler is the door. It serves /kafka/v3 and /v3 alike.
+func Handler(deps Deps) http.Handler {
+	if deps.Logger == nil {
+		deps.Logger = slog.Default()
+	}
+	s := &server{Deps: deps, mux: http.NewServeMux()}
+	s.mount()
+	return s.guard()
+}
