@@ -1,0 +1,156 @@
+package handler
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/meta"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// entry is one config of a resource as the protocol describes it.
+type entry struct {
+	key      config.Key
+	value    *string // nil: null, or hidden
+	source   kmsg.ConfigSource
+	synonyms []synonym // where the value may come from, the strongest first
+}
+
+type synonym struct {
+	name   string
+	value  *string
+	source kmsg.ConfigSource
+}
+
+// layer is a set of values and what the protocol calls their source.
+type layer struct {
+	values map[string]string
+	source kmsg.ConfigSource
+}
+
+// brokerLayers are this broker's configs, the strongest first.
+func (s *Server) brokerLayers() []layer {
+	node, cluster, static := s.Configs.Broker()
+	return []layer{
+		{node, kmsg.ConfigSourceDynamicBrokerConfig},
+		{cluster, kmsg.ConfigSourceDynamicDefaultBrokerConfig},
+		{static, kmsg.ConfigSourceStaticBrokerConfig},
+	}
+}
+
+// topicEntries are all configs of a topic with these values set.
+func (s *Server) topicEntries(set map[string]string) []entry {
+	broker := s.brokerLayers()
+	keys := config.Topic.Keys()
+	list := make([]entry, len(keys))
+	for i, key := range keys {
+		var found []synonym
+		if value, ok := set[key.Name]; ok {
+			found = append(found, synonym{key.Name, &value, kmsg.ConfigSourceDynamicTopicConfig})
+		}
+		if key.BrokerKey != "" {
+			found = append(found, lookUp(broker, key.BrokerKey)...)
+		}
+		list[i] = entryOf(key, found)
+	}
+	return list
+}
+
+// brokerEntries are all configs of this broker.
+func (s *Server) brokerEntries() []entry {
+	layers := s.brokerLayers()
+	keys := config.Broker.Keys()
+	list := make([]entry, len(keys))
+	for i, key := range keys {
+		list[i] = entryOf(key, lookUp(layers, key.Name))
+	}
+	return list
+}
+
+// clusterEntries are the dynamic defaults of all brokers: only what was set.
+func (s *Server) clusterEntries() []entry {
+	_, cluster, _ := s.Configs.Broker()
+	var list []entry
+	for _, key := range config.Broker.Keys() {
+		if value, ok := cluster[key.Name]; ok {
+			list = append(list, entryOf(key, []synonym{{key.Name, &value, kmsg.ConfigSourceDynamicDefaultBrokerConfig}}))
+		}
+	}
+	return list
+}
+
+func lookUp(layers []layer, name string) (found []synonym) {
+	for _, l := range layers {
+		if value, ok := l.values[name]; ok {
+			found = append(found, synonym{name, &value, l.source})
+		}
+	}
+	return found
+}
+
+// entryOf adds the default, picks the strongest value and hides what is sensitive.
+func entryOf(key config.Key, found []synonym) entry {
+	if !key.Unset {
+		name := key.Name
+		if key.BrokerKey != "" {
+			name = key.BrokerKey
+		}
+		found = append(found, synonym{name, &key.Default, kmsg.ConfigSourceDefaultConfig})
+	}
+	if key.Sensitive {
+		for i := range found {
+			found[i].value = nil
+		}
+	}
+	e := entry{key: key, synonyms: found, source: kmsg.ConfigSourceDefaultConfig}
+	if len(found) > 0 {
+		e.value, e.source = found[0].value, found[0].source
+	}
+	return e
+}
+
+// topicConfig is one config of a topic in effect, "" where it has no value.
+func (s *Server) topicConfig(t *meta.Topic, name string) string {
+	if value, ok := t.Configs[name]; ok {
+		return value
+	}
+	key, ok := config.Topic.Key(name)
+	if !ok {
+		return ""
+	}
+	if key.BrokerKey != "" {
+		if found := lookUp(s.brokerLayers(), key.BrokerKey); len(found) > 0 {
+			return *found[0].value
+		}
+	}
+	return key.Default
+}
+
+// brokerResource reads the name of a BROKER resource: this node's id, or "" for the defaults of all.
+func (s *Server) brokerResource(name string) error {
+	if name == "" {
+		return nil
+	}
+	id, err := strconv.ParseInt(name, 10, 32)
+	switch {
+	case err != nil:
+		return kafka.Errorf(kafka.InvalidRequest, "Broker id must be an integer, but it is: %s", name)
+	case int32(id) != s.NodeID:
+		return kafka.Errorf(kafka.InvalidRequest, "Unexpected broker id, expected %d or empty string, but received %s", s.NodeID, name)
+	}
+	return nil
+}
+
+func errResourceType(kind kmsg.ConfigResourceType) error {
+	return kafka.Errorf(kafka.InvalidRequest, "Resources of type %s have no configs here: only topics and brokers have.", kind)
+}
+
+// invalidConfigs makes the table's word on values that were set an answer.
+func invalidConfigs(err error) error {
+	if err == nil {
+		return nil
+	}
+	return kafka.Errorf(kafka.InvalidConfig, "%s", strings.TrimSpace(err.Error()))
+}
