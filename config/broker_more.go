@@ -1,0 +1,109 @@
+package config
+
+func brokerGroupKeys() []Key {
+	const most = "2147483647"
+	return []Key{
+		Key{Name: "group.consumer.assignors", Type: List, Default: "uniform,range", Fixed: true,
+			Doc: "Assignors of groups of the newer protocol (KIP-848); the first is the default."}.with(someOf("uniform", "range")),
+		Key{Name: "group.consumer.heartbeat.interval.ms", Type: Int, Default: "5000", Doc: "How often, in ms, members of the newer protocol are told to send heartbeats."}.with(atLeast(1)),
+		Key{Name: "group.consumer.max.heartbeat.interval.ms", Type: Int, Default: "15000", Fixed: true, Doc: "Longest heartbeat interval in ms that a group may set."}.with(atLeast(1)),
+		Key{Name: "group.consumer.max.session.timeout.ms", Type: Int, Default: "60000", Fixed: true, Doc: "Longest session timeout in ms that a group of the newer protocol may set."}.with(atLeast(1)),
+		Key{Name: "group.consumer.max.size", Type: Int, Default: most, Fixed: true, Doc: "Most members of a group of the newer protocol."}.with(atLeast(1)),
+		Key{Name: "group.consumer.migration.policy", Type: String, Default: "bidirectional", Fixed: true,
+			Doc: "Whether groups may move between the older and the newer protocol while they live."}.with(oneOfFold("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL")),
+		Key{Name: "group.consumer.min.heartbeat.interval.ms", Type: Int, Default: "5000", Fixed: true, Doc: "Shortest heartbeat interval in ms that a group may set."}.with(atLeast(1)),
+		Key{Name: "group.consumer.min.session.timeout.ms", Type: Int, Default: "45000", Fixed: true, Doc: "Shortest session timeout in ms that a group of the newer protocol may set."}.with(atLeast(1)),
+		Key{Name: "group.consumer.regex.refresh.interval.ms", Type: Int, Default: "600000", Fixed: true, Doc: "How often, in ms, subscriptions by pattern are matched with new topics at the latest."}.with(atLeast(10000)),
+		Key{Name: "group.consumer.session.timeout.ms", Type: Int, Default: "45000", Doc: "Time in ms without heartbeat after which a member of the newer protocol is taken for dead."}.with(atLeast(1)),
+		Key{Name: "group.coordinator.rebalance.protocols", Type: List, Default: "classic,consumer", Fixed: true,
+			Doc: "Group protocols that are offered. Kafka's default also has streams."}.with(someOf("classic", "consumer")),
+		{Name: "group.initial.rebalance.delay.ms", Type: Int, Default: "3000", Fixed: true, Doc: "How long, in ms, a new group of the older protocol waits for more members."},
+		{Name: "group.max.session.timeout.ms", Type: Int, Default: "1800000", Fixed: true, Doc: "Longest session timeout in ms that a member of the older protocol may ask for."},
+		Key{Name: "group.max.size", Type: Int, Default: most, Fixed: true, Doc: "Most members of a group of the older protocol."}.with(atLeast(1)),
+		{Name: "group.min.session.timeout.ms", Type: Int, Default: "6000", Fixed: true, Doc: "Shortest session timeout in ms that a member of the older protocol may ask for."},
+	}
+}
+
+func brokerOffsetsKeys() []Key {
+	return []Key{
+		{Name: "offset.metadata.max.bytes", Type: Int, Default: "4096", Fixed: true, Doc: "Most bytes of text that a group may store beside a committed offset."},
+		Key{Name: "offsets.commit.timeout.ms", Type: Int, Default: "5000", Fixed: true, Doc: "How long, in ms, an offset commit may wait to be synced."}.with(atLeast(1)),
+		Key{Name: "offsets.load.buffer.size", Type: Int, Default: "5242880", Fixed: true, Doc: "Bytes read at a time when committed offsets are loaded at start."}.with(atLeast(1)),
+		Key{Name: "offsets.retention.check.interval.ms", Type: Long, Default: "600000", Fixed: true, Doc: "How often, in ms, expired offsets are looked for."}.with(atLeast(1)),
+		Key{Name: "offsets.retention.minutes", Type: Int, Default: "10080", Fixed: true, Doc: "How long, in minutes, a group without members keeps its offsets."}.with(atLeast(1)),
+		Key{Name: "offsets.topic.num.partitions", Type: Int, Default: "50", Fixed: true, Doc: "Partitions of the topic of committed offsets; counts when it is made."}.with(atLeast(1)),
+		Key{Name: "offsets.topic.replication.factor", Type: Short, Default: "3", Fixed: true, Doc: "Accepted as Kafka's; without effect."}.with(atLeast(1)),
+		Key{Name: "offsets.topic.segment.bytes", Type: Int, Default: "104857600", Fixed: true, Doc: "Segment size in bytes of the topic of committed offsets."}.with(atLeast(1)),
+	}
+}
+
+func brokerTransactionKeys() []Key {
+	return []Key{
+		Key{Name: "producer.id.expiration.check.interval.ms", Type: Int, Default: "600000", Fixed: true, Doc: "How often, in ms, forgotten producers are looked for."}.with(atLeast(1)),
+		Key{Name: "producer.id.expiration.ms", Type: Int, Default: day, Doc: "How long, in ms, a partition remembers a producer that writes no more."}.with(atLeast(1)),
+		Key{Name: "transaction.abort.timed.out.transaction.cleanup.interval.ms", Type: Int, Default: "10000", Fixed: true, Doc: "How often, in ms, transactions past their time are looked for."}.with(atLeast(1)),
+		Key{Name: "transaction.max.timeout.ms", Type: Int, Default: "900000", Fixed: true, Doc: "Longest transaction.timeout.ms that a producer may ask for."}.with(atLeast(1)),
+		{Name: "transaction.partition.verification.enable", Type: Bool, Default: "true", Doc: "Accepted as Kafka's. A transactional batch is always checked with the coordinator, whatever stands here."},
+		Key{Name: "transaction.remove.expired.transaction.cleanup.interval.ms", Type: Int, Default: "3600000", Fixed: true, Doc: "How often, in ms, expired transactional ids are looked for."}.with(atLeast(1)),
+		Key{Name: "transaction.state.log.load.buffer.size", Type: Int, Default: "5242880", Fixed: true, Doc: "Bytes read at a time when transactions are loaded at start."}.with(atLeast(1)),
+		Key{Name: "transaction.state.log.min.isr", Type: Int, Default: "2", Fixed: true, Doc: "Accepted as Kafka's; without effect."}.with(atLeast(1)),
+		Key{Name: "transaction.state.log.num.partitions", Type: Int, Default: "50", Fixed: true, Doc: "Partitions of the topic of transactions; counts when it is made."}.with(atLeast(1)),
+		Key{Name: "transaction.state.log.replication.factor", Type: Short, Default: "3", Fixed: true, Doc: "Accepted as Kafka's; without effect."}.with(atLeast(1)),
+		Key{Name: "transaction.state.log.segment.bytes", Type: Int, Default: "104857600", Fixed: true, Doc: "Segment size in bytes of the topic of transactions."}.with(atLeast(1)),
+		Key{Name: "transactional.id.expiration.ms", Type: Int, Default: week, Fixed: true, Doc: "How long, in ms, an unused transactional id is remembered."}.with(atLeast(1)),
+	}
+}
+
+func brokerSecurityKeys() []Key {
+	return []Key{
+		Key{Name: "allow.everyone.if.no.acl.found", Type: Bool, Default: "false", Fixed: true, Doc: "Whether a resource without any ACL is open to all, where an authorizer is on."},
+		Key{Name: "authorizer.class.name", Type: String, Default: "", Fixed: true,
+			Doc: "Empty: everybody may do everything. Kafka's StandardAuthorizer, by its class name, turns the ACLs on."}.with(oneOf("", StandardAuthorizer)),
+		{Name: "sasl.enabled.mechanisms", Type: List, Default: "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", Fixed: true,
+			Check: someOf(saslMechanisms...).check, Allowed: someOf(saslMechanisms...).words,
+			Doc: "SASL mechanisms offered to clients. Kafka's default is GSSAPI alone, which is not offered here."},
+		{Name: "sasl.jaas.config", Type: Password, Unset: true, Fixed: true,
+			Doc: "Users of the PLAIN mechanism, as user_NAME=\"password\" options of PlainLoginModule. It may stand as listener.name.NAME.plain.sasl.jaas.config too."},
+		{Name: "sasl.server.max.receive.size", Type: Int, Default: "524288", Fixed: true, Doc: "Largest message of a login in bytes."},
+		Key{Name: "ssl.client.auth", Type: String, Default: "none", Fixed: true, Doc: "Whether clients of TLS listeners must, should or need not show a certificate."}.with(oneOf("required", "requested", "none")),
+		{Name: "ssl.enabled.protocols", Type: List, Default: "TLSv1.2,TLSv1.3", Fixed: true, Check: someOf("TLSv1.2", "TLSv1.3").check, Allowed: "a list of TLSv1.2, TLSv1.3",
+			Doc: "TLS versions that are spoken."},
+		{Name: "ssl.key.password", Type: Password, Unset: true, Doc: "Password of an encrypted PEM key."},
+		{Name: "ssl.keystore.certificate.chain", Type: Password, Unset: true, Doc: "The broker's certificate and those above it, as PEM text."},
+		{Name: "ssl.keystore.key", Type: Password, Unset: true, Doc: "The broker's private key, as PEM text."},
+		{Name: "ssl.keystore.location", Type: String, Unset: true, Doc: "PEM file with the broker's key and certificates, in place of the two above."},
+		Key{Name: "ssl.keystore.type", Type: String, Default: "PEM", Doc: "Format of the key store. Kafka's default is JKS; only PEM is read here."}.with(oneOf("PEM")),
+		{Name: "ssl.principal.mapping.rules", Type: String, Default: "DEFAULT", Fixed: true, Doc: "How a certificate's name becomes a principal: DEFAULT, or RULE:pattern/replacement/[LU], comma separated."},
+		{Name: "ssl.truststore.certificates", Type: Password, Unset: true, Doc: "Certificates of the authorities that clients' certificates are checked with, as PEM text."},
+		{Name: "ssl.truststore.location", Type: String, Unset: true, Doc: "PEM file with them, in place of the text."},
+		Key{Name: "ssl.truststore.type", Type: String, Default: "PEM", Doc: "Format of the trust store. Kafka's default is JKS; only PEM is read here."}.with(oneOf("PEM")),
+		{Name: "super.users", Type: String, Default: "", Fixed: true, Doc: "Principals that may do everything, as User:name, separated by semicolons."},
+	}
+}
+
+// StandardAuthorizer is Kafka's name for an authorizer that keeps ACLs in the metadata; ours answers to it.
+const StandardAuthorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+var saslMechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
+
+func brokerOwnKeys() []Key {
+	return []Key{
+		{Name: "hawser.audit.log", Type: String, Unset: true, Fixed: true, Doc: "File to which every order to links and mirrors is added as a line of JSON. Unset: audit.log in the data directory; empty: none."},
+		{Name: "hawser.cluster.id", Type: String, Unset: true, Fixed: true, Check: checkClusterID, Allowed: "1 to 64 letters, digits, - and _",
+			Doc: "Id of a cluster that is made anew. Unset draws one; for a cluster that exists it must be the same."},
+		{Name: "hawser.http.advertised", Type: String, Unset: true, Fixed: true, Check: checkURL, Allowed: "http://host:port or https://host:port",
+			Doc: "Where tools find the HTTP port, told to them by the Kafka listener. Unset: from hawser.http.listener and the machine's name."},
+		{Name: "hawser.http.listener", Type: String, Default: "127.0.0.1:8090", Fixed: true, Check: checkAddress, Allowed: "host:port, or empty",
+			Doc: "Where REST, console, metrics and health answer. Port 0 is any free one; empty turns them off."},
+		Key{Name: "hawser.link.memory.bytes", Type: Long, Default: "268435456", Fixed: true,
+			Doc: "Most bytes that all links together hold between the source's socket and the log."}.with(atLeast(16 << 20)),
+		{Name: "hawser.metadata.endpoints", Type: List, Default: "", Fixed: true, Doc: "Addresses of an external etcd, as host:port. Empty: the one inside this process."},
+		Key{Name: "hawser.metadata.quota.bytes", Type: Long, Default: "8589934592", Fixed: true,
+			Doc: "Most bytes of the embedded metadata store. At 70 % ordinary changes are refused, at 100 % all."}.with(atLeast(16 << 20)),
+		Key{Name: "hawser.sync.bytes", Type: Long, Default: "33554432", Fixed: true, Doc: "Unsynced bytes of all partitions that start a sync at once."}.with(atLeast(1)),
+		Key{Name: "hawser.sync.delay.ms", Type: Long, Default: "10", Fixed: true, Doc: "How long, in ms, mirrored bytes may wait for the shared sync. What producers write does not wait."}.with(between(0, 10000)),
+		{Name: "hawser.sync.enable", Type: Bool, Default: "true", Fixed: true,
+			Doc: "Whether records are synced to disk before anybody sees them. false is for comparisons alone: a power loss takes acknowledged records."},
+		Key{Name: "hawser.unsynced.max.bytes", Type: Long, Default: "67108864", Fixed: true, Doc: "Unsynced bytes of all partitions at which appends wait."}.with(atLeast(1 << 20)),
+	}
+}

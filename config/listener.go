@@ -1,0 +1,73 @@
+package config
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+)
+
+const listenerPrefix = "listener.name."
+
+// withListeners lets security keys of the broker be set for one listener, and
+// there for one SASL mechanism, as Kafka does: listener.name.LISTENER.KEY and
+// listener.name.LISTENER.MECHANISM.KEY, in lower case.
+func withListeners(t *Table) *Table {
+	t.base = func(name string) string {
+		rest, ok := strings.CutPrefix(name, listenerPrefix)
+		if !ok {
+			return ""
+		}
+		for range 2 {
+			if _, rest, ok = strings.Cut(rest, "."); !ok {
+				return ""
+			}
+			if _, known := t.index[rest]; known && perListener(rest) {
+				return rest
+			}
+		}
+		return ""
+	}
+	return t
+}
+
+func perListener(name string) bool {
+	return strings.HasPrefix(name, "ssl.") || strings.HasPrefix(name, "sasl.") || strings.HasPrefix(name, "connections.") || strings.HasPrefix(name, "max.connection")
+}
+
+// ListenerText is the value of a key for one listener: its own, or else the
+// broker's. mechanism may be empty.
+func (v Values) ListenerText(listener, mechanism, name string) string {
+	of := listenerPrefix + strings.ToLower(listener) + "."
+	if mechanism != "" {
+		if text := v.layered(of + strings.ToLower(mechanism) + "." + name); text != "" {
+			return text
+		}
+	}
+	if text := v.layered(of + name); text != "" {
+		return text
+	}
+	return v.Text(name)
+}
+
+// layered is what was set, without a default.
+func (v Values) layered(name string) string {
+	if v.IsDefault(name) {
+		return ""
+	}
+	return v.Text(name)
+}
+
+//go:embed kafka_only.txt
+var kafkaOnlyText string
+
+var kafkaOnly = sync.OnceValue(func() map[string]bool {
+	set := map[string]bool{}
+	for _, name := range strings.Fields(kafkaOnlyText) {
+		set[name] = true
+	}
+	return set
+})
+
+// KafkaOnly reports broker keys of Apache Kafka 4.1 that mean nothing here. A
+// server.properties written for Kafka may hold them: tell that they are left out, rather than refuse.
+func KafkaOnly(name string) bool { return kafkaOnly()[name] }
