@@ -24,6 +24,8 @@ type Source interface {
 	EpochEnd(ctx context.Context, tp kafka.TopicPartition, current, wanted kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset, error)
 	// ListOffset is ListOffsets at the leader: -2 earliest, -1 latest, else Unix ms.
 	ListOffset(ctx context.Context, tp kafka.TopicPartition, spec int64) (kafka.Offset, error)
+	// LastStable is the leader's last stable offset: ListOffsets latest as a read_committed reader.
+	LastStable(ctx context.Context, tp kafka.TopicPartition) (kafka.Offset, error)
 }
 
 // Leaders is a topic as the source's metadata shows it.
@@ -41,11 +43,21 @@ type Leader struct {
 // Session is one connection's fetches, incremental where the source can (KIP-227): a
 // thousand idle partitions cost one small request.
 type Session interface {
-	// Fetch changes the set of partitions (wanted is the whole set with positions) and asks once, waiting at
-	// most maxWait at the source for a byte. Only partitions with something to say are answered. Batches
-	// in the answer belong to the caller.
-	Fetch(ctx context.Context, wanted []Want, maxWait time.Duration, maxBytes int) ([]Fetched, error)
+	// Fetch changes the set of partitions (wanted is the whole set with positions) and asks once. Only partitions with
+	// something to say are answered, but all after a Fetch of nothing, which asks nobody and starts anew. Batches
+	// in the answer belong to the caller. After an error the session may be of no use: close it.
+	Fetch(ctx context.Context, wanted []Want, ask Ask) ([]Fetched, error)
+	// RoundTrip is how long the broker takes to answer what needs no work, 0 while unknown.
+	RoundTrip() time.Duration
+	// Close ends the connection; a Fetch under way returns.
 	Close()
+}
+
+// Ask is what one fetch may take.
+type Ask struct {
+	MaxWait  time.Duration // at the source, for MinBytes to be there
+	MinBytes int
+	MaxBytes int // of the whole answer; one batch may be larger
 }
 
 // Want is a partition to fetch from.
@@ -139,12 +151,6 @@ const (
 	TargetFailed      Fault = "TARGET_FAILED"
 )
 
-// Pool fetches for one link.
-type Pool struct{ impl }
-
-// New makes a pool without partitions and starts nothing.
-func New(src Source, cfg Config, events func(Event)) *Pool { panic("fetcher: to be built") }
-
 // Event is something a link must hear of at once: a fault that began or went, records lost, a truncation.
 type Event struct {
 	Mirror kafka.TopicPartition
@@ -154,27 +160,3 @@ type Event struct {
 	From   kafka.Offset
 	To     kafka.Offset
 }
-
-// Assign makes the list the whole set of partitions to fetch; those dropped are
-// fetched no more when it returns, and nothing of theirs is in flight to their Target.
-func (p *Pool) Assign(list []Assignment) { panic("fetcher: to be built") }
-
-// Drop takes partitions of one mirror topic out, with Assign's promise.
-func (p *Pool) Drop(mirrorTopic string) { panic("fetcher: to be built") }
-
-// Reconfigure changes bounds on a live pool.
-func (p *Pool) Reconfigure(cfg Config) { panic("fetcher: to be built") }
-
-// Status reads one partition's state.
-func (p *Pool) Status(mirror kafka.TopicPartition) Status { panic("fetcher: to be built") }
-
-// CaughtUp asks the source at the mirror's end, under its present epoch, and reports
-// whether it has nothing more and the mirror's synced end equals its high watermark and last stable offset: promote's check (rules X2, P5).
-func (p *Pool) CaughtUp(ctx context.Context, mirrorTopic string) (bool, string, error) {
-	panic("fetcher: to be built")
-}
-
-// Close ends all fetching and waits for it.
-func (p *Pool) Close() { panic("fetcher: to be built") }
-
-type impl struct{}

@@ -5,11 +5,16 @@ package source
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/hawserio/hawser/kafka"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/hawserio/hawser/link/fetcher"
 )
 
@@ -39,124 +44,169 @@ type Security struct {
 	NoHostCheck bool // ssl.endpoint.identification.algorithm is empty
 }
 
-// Failure classes of reaching a source, for link errors (matched with errors.As on *Error).
-type Class string
-
-// The classes: link_error's names on REST.
+// Bounds of what is taken from a Config, where it says nothing or too much.
 const (
-	Unresolvable Class = "UNRESOLVABLE_BOOTSTRAP_ERROR"
-	Refused      Class = "BOOTSTRAP_TCP_CONNECTION_FAILED_ERROR"
-	Timeout      Class = "TIMEOUT_ERROR"
-	Auth         Class = "AUTHENTICATION_ERROR"
-	TLS          Class = "TLS_ERROR"
-	Other        Class = "UNKNOWN"
+	defaultRequestTimeout = 30 * time.Second
+	defaultDialTimeout    = 10 * time.Second
+	defaultMaxReadBytes   = 128 << 20
+	leastMaxReadBytes     = 1 << 20
+	mostMaxReadBytes      = 1 << 30 // the client library's own
+	idleTimeout           = time.Minute
+	authPause             = 2 * time.Second // between logins that fail
 )
 
-// Error says how and where reaching the source failed, and what to do.
-type Error struct {
-	Class   Class
-	Address string
-	Hint    string
-	Err     error
-}
-
-// Error is the whole sentence.
-func (e *Error) Error() string { panic("source: to be built") }
-
-// Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
 // Cluster is a connected source. It implements fetcher.Source.
-type Cluster struct{ impl }
+//
+// Each broker has one connection of its own for questions (a peer), and each Session
+// another. Groups are asked through a client of their own, which finds the coordinators.
+type Cluster struct {
+	cfg    Config
+	dialer dialer
+	opts   []kgo.Opt // that all clients share
+
+	ctx    context.Context // done when closed
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex             // guards what follows
+	groups  *kgo.Client            // made when first needed
+	peers   map[string]*kgo.Client // by advertised address
+	brokers map[int32]string       // advertised addresses, from the newest metadata
+	topics  map[string]cachedTopic
+	lookup  *lookup // metadata request that is being collected
+	denied  error   // last failed login, and until when nobody tries again
+	until   time.Time
+	closed  bool
+}
 
 var _ fetcher.Source = (*Cluster)(nil)
 
 // Dial makes a Cluster; it connects when first asked. Errors are of the config only.
-func Dial(cfg Config) (*Cluster, error) { panic("source: to be built") }
-
-// Probe connects, logs in and asks for metadata: the cluster's id and every advertised broker.
-func (c *Cluster) Probe(ctx context.Context) (Probe, error) { panic("source: to be built") }
-
-// Probe is what a source says of itself.
-type Probe struct {
-	ClusterID string
-	Brokers   []Broker
+func Dial(cfg Config) (*Cluster, error) {
+	cfg = cfg.withDefaults()
+	if len(cfg.Bootstrap) == 0 {
+		return nil, &Error{Class: Other, Err: fmt.Errorf("bootstrap.servers is empty"), Hint: "Name at least one broker as host:port."}
+	}
+	for i, address := range cfg.Bootstrap {
+		host, err := hostPort(address)
+		if err != nil {
+			return nil, &Error{Class: Unresolvable, Address: address, Err: err, Hint: "Write bootstrap.servers as host:port, separated by commas."}
+		}
+		cfg.Bootstrap[i] = host
+	}
+	c := &Cluster{
+		cfg:     cfg,
+		peers:   make(map[string]*kgo.Client),
+		brokers: make(map[int32]string),
+		topics:  make(map[string]cachedTopic),
+	}
+	var err error
+	if c.dialer, err = newDialer(cfg); err != nil {
+		return nil, err
+	}
+	if c.opts, err = cfg.options(c.dialer); err != nil {
+		return nil, err
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c, nil
 }
 
-// Broker is an advertised address.
-type Broker struct {
-	ID      int32
-	Address string // host:port as advertised
-	Err     error  // from ProbeBrokers: why it cannot be reached
+func (cfg Config) withDefaults() Config {
+	cfg.Bootstrap = slices.Clone(cfg.Bootstrap)
+	if cfg.RequestTimeout <= 0 {
+		cfg.RequestTimeout = defaultRequestTimeout
+	}
+	if cfg.DialTimeout <= 0 {
+		cfg.DialTimeout = defaultDialTimeout
+	}
+	if cfg.MaxReadBytes <= 0 {
+		cfg.MaxReadBytes = defaultMaxReadBytes
+	}
+	cfg.MaxReadBytes = min(max(cfg.MaxReadBytes, leastMaxReadBytes), mostMaxReadBytes)
+	if cfg.MetadataAge <= 0 {
+		cfg.MetadataAge = 5 * time.Minute
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.ClientID == "" {
+		cfg.ClientID = "hawser"
+	}
+	return cfg
 }
 
-// ProbeBrokers tries every advertised broker, at most eight at once, and fills in Err.
-func (c *Cluster) ProbeBrokers(ctx context.Context, brokers []Broker) []Broker {
-	panic("source: to be built")
+// hostPort cuts a PROTOCOL:// prefix off and checks the rest.
+func hostPort(address string) (string, error) {
+	address = strings.TrimSpace(address)
+	if _, rest, ok := strings.Cut(address, "://"); ok {
+		address = rest
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", fmt.Errorf("read address %q: %w", address, err)
+	}
+	if host == "" || port == "" {
+		return "", fmt.Errorf("address %q needs a host and a port", address)
+	}
+	return address, nil
 }
 
-// Topic is a source topic. Configs are effective values by Kafka's names.
-type Topic struct {
-	Name       string
-	ID         kafka.TopicID
-	Partitions int32
-	Internal   bool
-	Err        error // kafka.Error: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED …
+// options are those every client of the cluster has. What kgo does by itself is kept small:
+// it refreshes nothing, retries little and sends no metrics.
+func (cfg Config) options(d dialer) ([]kgo.Opt, error) {
+	opts := []kgo.Opt{
+		kgo.ClientID(cfg.ClientID),
+		kgo.Dialer(d.dial),
+		kgo.RequestTimeoutOverhead(min(max(cfg.RequestTimeout, 100*time.Millisecond), 15*time.Minute)),
+		kgo.RetryTimeout(cfg.RequestTimeout),
+		kgo.RequestRetries(2),
+		kgo.ConnIdleTimeout(idleTimeout),
+		kgo.BrokerMaxReadBytes(cfg.MaxReadBytes),
+		kgo.MetadataMaxAge(time.Hour),
+		kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.DisableClientMetrics(),
+	}
+	mechanism, err := cfg.Security.mechanism()
+	if err != nil {
+		return nil, err
+	}
+	if mechanism != nil {
+		opts = append(opts, kgo.SASL(mechanism))
+	}
+	return opts, nil
 }
 
-// Topics lists topics: those named, or all with nil.
-func (c *Cluster) Topics(ctx context.Context, names []string) ([]Topic, error) {
-	panic("source: to be built")
+// newClient makes a client that knows only the addresses given.
+func (c *Cluster) newClient(addresses []string, more ...kgo.Opt) (*kgo.Client, error) {
+	opts := append(slices.Clone(c.opts), kgo.SeedBrokers(addresses...))
+	client, err := kgo.NewClient(append(opts, more...)...)
+	if err != nil {
+		return nil, &Error{Class: Other, Err: fmt.Errorf("make a client: %w", err), Hint: "Check the link's configs."}
+	}
+	return client, nil
 }
 
-// TopicConfigs reads effective configs of topics; per topic an error may stand instead.
-func (c *Cluster) TopicConfigs(ctx context.Context, names []string) (map[string]TopicConfigs, error) {
-	panic("source: to be built")
+// Close closes all connections and waits for what is under way. Sessions that are still open are
+// the caller's to close.
+func (c *Cluster) Close() {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	clients := make([]*kgo.Client, 0, len(c.peers)+1)
+	for _, peer := range c.peers {
+		clients = append(clients, peer)
+	}
+	if c.groups != nil {
+		clients = append(clients, c.groups)
+	}
+	c.peers, c.groups = nil, nil
+	c.mu.Unlock()
+	c.cancel()
+	for _, client := range clients {
+		client.Close()
+	}
+	c.wg.Wait()
 }
-
-// TopicConfigs is a topic's effective configs, or why there are none.
-type TopicConfigs struct {
-	Values map[string]string
-	Err    error
-}
-
-// Groups lists the ids of all consumer groups; some coordinators may be out of reach: err then
-// tells of them and the list holds the rest.
-func (c *Cluster) Groups(ctx context.Context) ([]string, error) { panic("source: to be built") }
-
-// GroupOffsets reads committed offsets of groups, for the topics named. A group may carry an error of its own.
-func (c *Cluster) GroupOffsets(ctx context.Context, groups []string, topics []string) (map[string]GroupOffsets, error) {
-	panic("source: to be built")
-}
-
-// GroupOffsets is one group's commits.
-type GroupOffsets struct {
-	Err  error
-	List []GroupOffset
-}
-
-// GroupOffset is one commit.
-type GroupOffset struct {
-	TopicPartition kafka.TopicPartition
-	Offset         kafka.Offset
-	Metadata       string
-}
-
-// The rest of fetcher.Source.
-func (c *Cluster) Leaders(ctx context.Context, topic string, refresh bool) (fetcher.Leaders, error) {
-	panic("source: to be built")
-}
-func (c *Cluster) Session(ctx context.Context, broker int32) (fetcher.Session, error) {
-	panic("source: to be built")
-}
-func (c *Cluster) EpochEnd(ctx context.Context, tp kafka.TopicPartition, current, wanted kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset, error) {
-	panic("source: to be built")
-}
-func (c *Cluster) ListOffset(ctx context.Context, tp kafka.TopicPartition, spec int64) (kafka.Offset, error) {
-	panic("source: to be built")
-}
-
-// Close closes all connections.
-func (c *Cluster) Close() { panic("source: to be built") }
-
-type impl struct{}

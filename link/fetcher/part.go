@@ -1,0 +1,177 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hawserio/hawser/kafka"
+)
+
+// part is one partition in a pool's hands. Who holds it (a loop, steer or a repair) alone uses
+// the fields below "the holder's"; it passes from one to the next under Pool.mu.
+type part struct {
+	Assignment
+	pool   *Pool
+	ctx    context.Context // done when dropped
+	cancel context.CancelFunc
+	leader atomic.Pointer[Leader] // the holder writes it
+	hint   atomic.Pointer[Leader] // newer metadata, from steer to the holder
+	line   atomic.Pointer[loop]   // the loop that fetches it, for LastContact
+
+	work sync.Mutex  // held while Target is called
+	gone atomic.Bool // dropped: Target is called no more; set under work
+
+	mu     sync.Mutex // guards status
+	status Status
+
+	// the holder's
+	topicID   kafka.TopicID // the source's, zero where it has none
+	notBefore time.Time     // no fetch and no question until then
+	tries     int           // failures in a row, for the next wait
+	maxBytes  int           // a batch was larger than the usual bound; 0 for the usual
+	asked     asked
+	serial    int64        // of the connection that the splice was checked on
+	doubt     doubt        // why it needs a repair
+	splice    bool         // the next fetch reads the last batch again (rule E6)
+	aligned   bool         // a repair has compared the histories since: the next new connection need not
+	noEpoch   bool         // the source has forgotten the last batch's epoch: do not name it
+	last      lastEpoch    // cache
+	short     int          // times in a row that the source's log was found shorter than the mirror's in the same epoch
+	start     kafka.Offset // the source's log start, as last heard; -1 for never
+	followed  kafka.Offset // the mirror's high watermark when its start last followed
+	backwards int          // times in a row that metadata showed an older leader epoch
+}
+
+// asked is what the fetch under way was built from.
+type asked struct {
+	generation int64
+	offset     kafka.Offset
+	epoch      kafka.LeaderEpoch // the source's leader epoch
+	splice     bool
+}
+
+// lastEpoch is the epoch of the mirror's last batch, for the log end and generation it was read at.
+type lastEpoch struct {
+	generation int64
+	end        kafka.Offset
+	epoch      kafka.LeaderEpoch
+	known      bool
+}
+
+func (p *Pool) newPart(a Assignment) *part {
+	q := &part{Assignment: a, pool: p, topicID: a.SourceID, splice: true, start: -1, followed: -1}
+	q.ctx, q.cancel = context.WithCancel(p.ctx)
+	q.status = Status{SourceEnd: -1, SourceStart: -1, LastFetched: -1, LagRecords: -1}
+	return q
+}
+
+// target runs f, which calls Target, unless the partition is dropped or being dropped.
+func (q *part) target(f func() error) error {
+	q.work.Lock()
+	defer q.work.Unlock()
+	if q.gone.Load() || q.ctx.Err() != nil {
+		return context.Canceled
+	}
+	return f()
+}
+
+// statusNow is the status with what changes by itself.
+func (q *part) statusNow() Status {
+	q.mu.Lock()
+	s := q.status
+	q.mu.Unlock()
+	if l := q.line.Load(); l != nil && s.Fault == NoFault && s.SourceEnd >= 0 {
+		// What a session leaves out of an answer has not changed.
+		if at := l.contact.Load(); at > s.LastContact.UnixNano() {
+			s.LastContact = time.Unix(0, at)
+		}
+	}
+	if s.SourceEnd >= 0 {
+		s.LagRecords = max(0, int64(s.SourceEnd-q.Target.Offsets().HighWatermark))
+	}
+	return s
+}
+
+// fail shows what stands in the way, and waits before the next attempt: first short, then longer, up to most.
+func (q *part) fail(fault Fault, err error, most time.Duration) {
+	q.wait(most)
+	q.show(fault, err)
+}
+
+// wait doubles the wait before the next attempt, up to most.
+func (q *part) wait(most time.Duration) {
+	least := min(100*time.Millisecond, most)
+	q.notBefore = time.Now().Add(min(least<<min(q.tries, 16), most))
+	q.tries++
+}
+
+// show sets the fault, and tells of it if it is new.
+func (q *part) show(fault Fault, err error) {
+	if errors.Is(err, context.Canceled) {
+		return // our own doing
+	}
+	q.mu.Lock()
+	fresh := q.status.Fault != fault
+	if fresh {
+		q.status.Since = time.Now()
+	}
+	q.status.Fault, q.status.Err = fault, err
+	q.mu.Unlock()
+	if fresh {
+		q.pool.tell(Event{Mirror: q.Mirror, Kind: "fault", Fault: fault, Err: err})
+	}
+}
+
+// well notes that the partition works, and tells if it did not.
+func (q *part) well() {
+	q.tries, q.backwards = 0, 0
+	q.mu.Lock()
+	was := q.status.Fault
+	q.status.Fault, q.status.Err, q.status.Since = NoFault, nil, time.Time{}
+	q.mu.Unlock()
+	if was != NoFault {
+		q.pool.tell(Event{Mirror: q.Mirror, Kind: "healed", Fault: was})
+	}
+}
+
+// heard notes an answer without error.
+func (q *part) heard(f *Fetched) {
+	if f.LogStart >= 0 {
+		q.start = f.LogStart
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.status.LastContact = time.Now()
+	if f.HighWatermark >= 0 {
+		q.status.SourceEnd = f.HighWatermark
+	}
+	if f.LogStart >= 0 {
+		q.status.SourceStart = f.LogStart
+	}
+}
+
+// faultOf maps an error of reaching or asking the source. Errors may name their fault themselves.
+func faultOf(err error) Fault {
+	var named interface{ Fault() Fault }
+	if errors.As(err, &named) {
+		return named.Fault()
+	}
+	switch kafka.CodeOf(err) {
+	case kafka.TopicAuthorizationFailed, kafka.ClusterAuthorizationFailed, kafka.GroupAuthorizationFailed:
+		return SourceDenied
+	case kafka.SaslAuthenticationFailed, kafka.UnsupportedSaslMechanism, kafka.IllegalSaslState:
+		return SourceAuth
+	case kafka.UnknownTopicOrPartition, kafka.UnknownTopicID, kafka.InvalidTopicException:
+		return TopicMissing
+	case kafka.InconsistentTopicID:
+		return TopicIDChanged
+	case kafka.CorruptMessage:
+		return CorruptBatch
+	case kafka.UnsupportedForMessageFormat:
+		return OldFormat
+	}
+	return SourceUnreachable
+}
