@@ -3,39 +3,7 @@
 // broker) give orders; what is decided is decided in link/mirror and link/plan.
 package link
 
-import (
-	"context"
-	"log/slog"
-	"time"
-
-	"github.com/hawserio/hawser/group"
-	"github.com/hawserio/hawser/kafka"
-	"github.com/hawserio/hawser/meta"
-	"github.com/hawserio/hawser/partition"
-)
-
-// Env is what links need of the broker.
-type Env struct {
-	Meta   *meta.Meta
-	Owner  *partition.Owner
-	Groups *group.Coordinator
-	// OpenTopic opens the partitions of a topic that was just stored, and returns when they are open.
-	OpenTopic func(ctx context.Context, id kafka.TopicID) error
-	Logger    *slog.Logger
-	Now       func() time.Time
-}
-
-// Links is all links of this cluster.
-type Links struct{ impl }
-
-// New reads the links and mirrors from metadata and, with Start, runs them.
-func New(env Env) *Links { panic("link: to be built") }
-
-// Start begins mirroring and the tasks of every link, and finishes what a crash interrupted.
-func (ls *Links) Start(ctx context.Context) error { panic("link: to be built") }
-
-// Close stops all of it and waits.
-func (ls *Links) Close() { panic("link: to be built") }
+import "github.com/hawserio/hawser/kafka"
 
 // Kind is what an order's failure means to a program; rest maps it to a status in one place.
 type Kind string
@@ -48,6 +16,7 @@ const (
 	InUse       Kind = "in use"      // 409/40903: a link with live mirrors
 	WrongState  Kind = "wrong state" // per-topic 400
 	Unreachable Kind = "unreachable" // 400: the source cannot be reached
+	Forbidden   Kind = "forbidden"   // 403/40301: the link's principal may not, on the source
 	Internal    Kind = "internal"
 )
 
@@ -105,15 +74,6 @@ type Task struct {
 // Coded is an error code of link-semantics' lists with its words.
 type Coded struct{ Code, Text string }
 
-func (ls *Links) Create(ctx context.Context, spec CreateSpec) (Info, error) {
-	panic("link: to be built")
-}
-func (ls *Links) Delete(ctx context.Context, name string, force, validateOnly bool) error {
-	panic("link: to be built")
-}
-func (ls *Links) List() []Info                       { panic("link: to be built") }
-func (ls *Links) Describe(name string) (Info, error) { panic("link: to be built") }
-
 // ConfigEntry is one config of a link; Value is nil where unset or sensitive.
 type ConfigEntry struct {
 	Name      string
@@ -123,18 +83,10 @@ type ConfigEntry struct {
 	Sensitive bool
 }
 
-// Configs lists all of a link's configs, by name.
-func (ls *Links) Configs(name string) ([]ConfigEntry, error) { panic("link: to be built") }
-
 // AlterConfig sets a config, or with a nil Value puts it back to its default.
 type AlterConfig struct {
 	Name  string
 	Value *string
-}
-
-// AlterConfigs changes a live link's configs: all or none.
-func (ls *Links) AlterConfigs(ctx context.Context, name string, changes []AlterConfig, validateOnly bool) error {
-	panic("link: to be built")
 }
 
 // MirrorSpec orders a mirror topic.
@@ -167,18 +119,6 @@ type Lag struct {
 	Err             string
 }
 
-func (ls *Links) CreateMirror(ctx context.Context, link string, spec MirrorSpec) (MirrorInfo, error) {
-	panic("link: to be built")
-}
-
-// Mirrors lists the mirrors of one link, or with "" of all, perhaps of one status only, by link and topic.
-func (ls *Links) Mirrors(link, status string) ([]MirrorInfo, error) { panic("link: to be built") }
-func (ls *Links) Mirror(link, topic string) (MirrorInfo, error)     { panic("link: to be built") }
-
-// MirrorOf finds the mirror record behind a topic's name, if it is or was one, for
-// DescribeConfigs and refusals; live is false once it is STOPPED.
-func (ls *Links) MirrorOf(topic string) (info MirrorInfo, live, ok bool) { panic("link: to be built") }
-
 // Verb is an order to mirrors.
 type Verb string
 
@@ -192,12 +132,6 @@ const (
 	ReverseAndPause    Verb = "reverse-and-pause-mirror"
 	TruncateAndRestore Verb = "truncate-and-restore"
 )
-
-// Order gives a verb to mirrors of a link, by names or by a regular expression
-// that must match a whole name. One Outcome per topic, by name.
-func (ls *Links) Order(ctx context.Context, link string, verb Verb, topics []string, pattern string, validateOnly bool) ([]Outcome, error) {
-	panic("link: to be built")
-}
 
 // Outcome is what an order did, or would do, to one topic. Code is 0 for done.
 type Outcome struct {
@@ -215,11 +149,3 @@ type Truncation struct {
 	TruncatedTo kafka.Offset
 	Records     int64
 }
-
-// TopicDeleted tells that a topic is gone, so that its mirror goes too.
-func (ls *Links) TopicDeleted(id kafka.TopicID) { panic("link: to be built") }
-
-// CheckConfigChange refuses a change of synced configs of a live mirror, naming them.
-func (ls *Links) CheckConfigChange(topic string, names []string) error { panic("link: to be built") }
-
-type impl struct{}

@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"time"
+
+	"github.com/hawserio/hawser/kafka"
 )
 
 // Fault is what stands in a partition's way: link/fetcher's closed list, by name.
@@ -138,4 +140,11 @@ func JudgeFaults(list []PartitionFault, now time.Time, lim Limits) Judged {
 		}
 	}
 	return worst
+}
+
+// MayResume reports whether a FAILED mirror may go on in place: its source topic
+// has the id that was copied (or neither has one) and not fewer partitions. The
+// fetcher's splice check proves the rest before it appends a byte, and fails the mirror anew where it does not fit.
+func MayResume(mirrored, source kafka.TopicID, mirrorPartitions, sourcePartitions int32) bool {
+	return mirrored == source && sourcePartitions >= mirrorPartitions
 }

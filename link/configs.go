@@ -1,0 +1,155 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/plan"
+	"github.com/hawserio/hawser/meta"
+)
+
+// Configs lists all of a link's configs, by name. Sensitive values never come out.
+func (ls *Links) Configs(name string) ([]ConfigEntry, error) {
+	_, rec, err := ls.named(name)
+	if err != nil {
+		return nil, err
+	}
+	var list []ConfigEntry
+	for _, key := range config.Link.Keys() {
+		e := ConfigEntry{Name: key.Name, Default: true, ReadOnly: key.Fixed, Sensitive: key.Sensitive}
+		value, set := rec.Configs[key.Name]
+		_, secret := rec.Secrets[key.Name]
+		e.Default = !set && !secret
+		switch {
+		case key.Sensitive:
+		case set:
+			e.Value = &value
+		case !key.Unset:
+			fallback := key.Default
+			e.Value = &fallback
+		}
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b ConfigEntry) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// AlterConfigs changes a live link's configs: all or none. The running link takes them over at once.
+func (ls *Links) AlterConfigs(ctx context.Context, name string, changes []AlterConfig, validateOnly bool) error {
+	_, rec, err := ls.named(name)
+	if err != nil {
+		return err
+	}
+	if _, err := altered(rec, changes); err != nil {
+		return err
+	}
+	if validateOnly {
+		return nil
+	}
+	err = ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
+		now := img.Links[rec.ID]
+		if now == nil {
+			return nil, &Error{Kind: NotFound, Code: string(mirror.LinkNotFound), Text: "Cluster link '" + name + "' does not exist."}
+		}
+		next, err := altered(now, changes)
+		if err != nil {
+			return nil, err
+		}
+		return []meta.Change{meta.PutLink(next)}, nil
+	})
+	if err != nil {
+		return internal("store the link's configs", err)
+	}
+	if r := ls.runningOf(rec.ID); r != nil {
+		r.wake()
+	}
+	return nil
+}
+
+// altered is the record with changes, or every fault of them in one error.
+func altered(rec *meta.Link, changes []AlterConfig) (*meta.Link, error) {
+	set := all(rec)
+	var faults []error
+	for _, c := range changes {
+		name := c.Name
+		if name == keyPrefixAlias {
+			name = keyPrefix
+		}
+		key, is := config.Link.Key(name)
+		if is && key.Fixed && !sameValue(set[name], c.Value, key) {
+			faults = append(faults, fmt.Errorf("%s cannot be changed on a link: create a new link", c.Name))
+			continue
+		}
+		if c.Value == nil {
+			if !is {
+				faults = append(faults, config.Link.Check(map[string]string{c.Name: ""}))
+			}
+			delete(set, name)
+			continue
+		}
+		set[name] = *c.Value
+	}
+	clearFilters(set, changes)
+	checked := config.Link.Check(set)
+	faults = append(faults, checked, checkMode(set))
+	if checked == nil {
+		_, err := readSettings(rec.Name, set)
+		faults = append(faults, err)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, &Error{Kind: BadRequest, Code: string(mirror.InvalidRequest), Text: err.Error()}
+	}
+	next := *rec
+	next.Configs, next.Secrets = split(set)
+	return &next, nil
+}
+
+// sameValue reports whether a change of a fixed config changes nothing: clients send whole files.
+func sameValue(now string, want *string, key config.Key) bool {
+	if now == "" {
+		now = key.Default
+	}
+	return want != nil && *want == now || want == nil && now == key.Default
+}
+
+// clearFilters drops the filters of features that a change turns off.
+func clearFilters(set map[string]string, changes []AlterConfig) {
+	for _, f := range features {
+		for _, c := range changes {
+			if c.Name == f.enable && (c.Value == nil || *c.Value == "false") {
+				delete(set, f.filters)
+			}
+		}
+	}
+}
+
+// CheckConfigChange refuses a change of synced configs of a live mirror, naming them.
+func (ls *Links) CheckConfigChange(topic string, names []string) error {
+	img := ls.env.Metadata.Image()
+	rec := img.Mirrors[img.TopicIDs[topic]]
+	if rec == nil || img.TopicIDs[topic] != rec.Topic || !newTopicMirror(rec, nil).state.Live() {
+		return nil
+	}
+	link := img.Links[rec.Link]
+	if link == nil {
+		return nil
+	}
+	var include []string
+	if set, err := readSettings(link.Name, all(link)); err == nil {
+		include = set.include
+	}
+	hit := plan.SyncedAmong(names, include)
+	if len(hit) == 0 {
+		return nil
+	}
+	return &Error{
+		Kind: BadRequest, Code: string(mirror.InvalidRequest),
+		Text: fmt.Sprintf("Cannot modify mirror topic %s because '%s' are set to always sync.", topic, strings.Join(hit, ",")),
+		Hint: "They follow the source topic: change them there, or leave those that may be out of " + keyConfigInclude + " on the link.",
+	}
+}

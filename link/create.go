@@ -1,0 +1,336 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/plan"
+	"github.com/hawserio/hawser/meta"
+)
+
+// reachMax bounds reaching a source while somebody waits for the answer.
+const reachMax = 12 * time.Second
+
+// Create makes a link. All that is wrong with the order is said in one error; then, unless it was not
+// wanted, the source is asked who it is and every broker that it advertises is tried.
+func (ls *Links) Create(ctx context.Context, spec CreateSpec) (Info, error) {
+	set, err := checkSpec(spec)
+	if err != nil {
+		return Info{}, err
+	}
+	id := kafka.NewTopicID()
+	if spec.LinkID != "" {
+		if id, err = kafka.ParseTopicID(spec.LinkID); err != nil {
+			return Info{}, badRequest("The cluster link id %q is none: %v.", spec.LinkID, err)
+		}
+	}
+	img := ls.env.Metadata.Image()
+	if err := free(img, spec.Name, id, prefixOf(set)); err != nil {
+		return Info{}, err
+	}
+	if spec.RemoteClusterID != "" && spec.RemoteClusterID == img.Cluster.ID {
+		return Info{}, unreachable("create the link", selfLink(img.Cluster.ID))
+	}
+	remote, err := ls.reach(ctx, spec, set)
+	if err != nil {
+		return Info{}, err
+	}
+	rec := &meta.Link{ID: id, Name: spec.Name, RemoteClusterID: remote, CreatedMs: ls.env.Now().UnixMilli()}
+	rec.Configs, rec.Secrets = split(set)
+	if spec.ValidateOnly {
+		return ls.info(img, rec), nil
+	}
+	err = ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
+		if err := free(img, spec.Name, id, prefixOf(set)); err != nil {
+			return nil, err
+		}
+		return []meta.Change{meta.PutLink(rec)}, nil
+	})
+	if err != nil {
+		return Info{}, internal("store the link", err)
+	}
+	ls.env.Logger.Info("link created", "link", rec.Name, "id", rec.ID.String(), "remote", remote)
+	ls.follow(ls.env.Metadata.Image())
+	return ls.info(ls.env.Metadata.Image(), rec), nil
+}
+
+// checkSpec gathers every fault of the order, a line each, and answers the configs to store.
+func checkSpec(spec CreateSpec) (map[string]string, error) {
+	set := maps.Clone(spec.Configs)
+	if set == nil {
+		set = map[string]string{}
+	}
+	var faults []error
+	add := func(err error) {
+		if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	add(plan.CheckLinkName(spec.Name))
+	checked := config.Link.Check(set)
+	add(checked)
+	if a, b := set[keyPrefix], set[keyPrefixAlias]; a != "" && b != "" && a != b {
+		add(fmt.Errorf("%s and %s are two names of one config, but have two values", keyPrefix, keyPrefixAlias))
+	}
+	if a := set[keyPrefixAlias]; a != "" && known(keyPrefix) {
+		delete(set, keyPrefixAlias)
+		set[keyPrefix] = a
+	}
+	add(checkMode(set))
+	add(checkFeatures(set))
+	if len(spec.RemoteClusterID) > 200 {
+		add(errors.New("the remote cluster id is longer than 200 characters"))
+	}
+	if checked == nil {
+		_, err := readSettings(spec.Name, set)
+		add(err)
+	}
+	if len(faults) > 0 {
+		return nil, &Error{Kind: BadRequest, Code: string(mirror.InvalidRequest), Text: errors.Join(faults...).Error()}
+	}
+	return set, nil
+}
+
+// checkMode says which modes cannot be made, and what each needs.
+func checkMode(set map[string]string) error {
+	mode, conn := orDefault(set, keyMode, modeDestination), orDefault(set, keyConnection, outbound)
+	if mode == modeSource || conn != outbound {
+		return fmt.Errorf("%s=%s with %s=%s is not offered: links dial out from the cluster that holds the mirrors; create a DESTINATION or BIDIRECTIONAL link with OUTBOUND connections there", keyMode, mode, keyConnection, conn)
+	}
+	if strings.TrimSpace(set[keyBootstrap]) == "" {
+		return fmt.Errorf("%s is missing: give host:port of the source", keyBootstrap)
+	}
+	if set[keyGroupPrefix] == "true" {
+		switch {
+		case mode == modeBidirectional:
+			return fmt.Errorf("invalid configuration: %s cannot be true on a BIDIRECTIONAL link", keyGroupPrefix)
+		case prefixOf(set) == "":
+			return fmt.Errorf("%s is true, but the link has no %s", keyGroupPrefix, keyPrefix)
+		}
+	}
+	return nil
+}
+
+func orDefault(set map[string]string, name, fallback string) string {
+	if v := strings.ToUpper(strings.TrimSpace(set[name])); v != "" {
+		return v
+	}
+	return fallback
+}
+
+// features are switches that do nothing without their filters.
+var features = []struct{ enable, filters string }{
+	{keyAutoCreate, keyTopicFilters},
+	{keyOffsetSync, keyGroupFilters},
+	{keyACLSync, keyACLFilters},
+}
+
+// checkFeatures names every switch without filters (case C64), at once.
+func checkFeatures(set map[string]string) error {
+	var faults []error
+	for _, f := range features {
+		if set[f.enable] == "true" && strings.TrimSpace(set[f.filters]) == "" {
+			faults = append(faults, fmt.Errorf("%s is true, but %s is empty, so that nothing would match", f.enable, f.filters))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// free says that a link's name, id or prefix is taken.
+func free(img *meta.Image, name string, id kafka.TopicID, prefix string) error {
+	if _, is := img.LinkIDs[name]; is {
+		return &Error{Kind: Exists, Text: fmt.Sprintf("Cluster link '%s' already exists.", name)}
+	}
+	if old := img.Links[id]; old != nil {
+		return &Error{Kind: Exists, Text: fmt.Sprintf("Cluster link '%s' already has the id %s.", old.Name, id)}
+	}
+	if prefix == "" {
+		return nil
+	}
+	for _, other := range img.Links {
+		if prefixOf(other.Configs) == prefix {
+			return badRequest("The prefix '%s' already exists on cluster link '%s'.", prefix, other.Name)
+		}
+	}
+	return nil
+}
+
+// reach asks the source who it is. Without validation a source that cannot be reached is no
+// error: the link is made in error and heals.
+func (ls *Links) reach(ctx context.Context, spec CreateSpec, set map[string]string) (remote string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, reachMax)
+	defer cancel()
+	s, err := readSettings(spec.Name, set)
+	if err != nil {
+		return "", badRequest("%v.", err)
+	}
+	s.source.Logger = ls.env.Logger
+	src, err := ls.env.Dial(s.source)
+	if err != nil {
+		return "", unreachable("use the link's configs", err)
+	}
+	defer src.Close()
+	if !spec.Validate && spec.RemoteClusterID != "" {
+		return spec.RemoteClusterID, nil
+	}
+	answer, err := src.Probe(ctx)
+	if err != nil {
+		if !spec.Validate {
+			return spec.RemoteClusterID, nil
+		}
+		return "", unreachable("reach the source cluster", err)
+	}
+	if own := ls.env.Metadata.Image().Cluster.ID; answer.ClusterID == own {
+		return "", unreachable("create the link", selfLink(own))
+	}
+	if spec.RemoteClusterID != "" && spec.RemoteClusterID != answer.ClusterID {
+		return "", unreachable("create the link", wrongCluster(spec.RemoteClusterID, answer.ClusterID))
+	}
+	if !spec.Validate {
+		return answer.ClusterID, nil
+	}
+	for _, b := range src.ProbeBrokers(ctx, answer.Brokers) {
+		if b.Err != nil {
+			e := unreachable(fmt.Sprintf("reach broker %d of the source, which advertises %s", b.ID, b.Address), b.Err)
+			if e.Code != string(mirror.Authentication) {
+				e.Hint = "Every broker of the source must be reachable from here; where it advertises addresses that are not, set " + keyAddressMap + "."
+			}
+			return "", e
+		}
+	}
+	return answer.ClusterID, nil
+}
+
+// split parts configs into plain and sensitive ones.
+func split(set map[string]string) (plain map[string]string, secrets map[string]meta.Secret) {
+	plain, secrets = map[string]string{}, map[string]meta.Secret{}
+	for name, value := range set {
+		if key, is := config.Link.Key(name); is && key.Sensitive {
+			secrets[name] = meta.NewSecret(value)
+			continue
+		}
+		plain[name] = value
+	}
+	return plain, secrets
+}
+
+// Delete removes a link. It is refused while the link has mirrors that are not STOPPED; force fails them over first.
+// The topics stay, their history as mirrors goes.
+func (ls *Links) Delete(ctx context.Context, name string, force, validateOnly bool) error {
+	img, rec, err := ls.named(name)
+	if err != nil {
+		return err
+	}
+	if live := liveNames(img, rec.ID); len(live) > 0 && !force {
+		return inUse(name, live)
+	}
+	if validateOnly {
+		return nil
+	}
+	if force {
+		if err := ls.stopAll(ctx, rec); err != nil {
+			return err
+		}
+	}
+	for {
+		more, err := ls.deleteSome(ctx, name)
+		if err != nil {
+			return internal("delete the link", err)
+		}
+		if !more {
+			break
+		}
+	}
+	ls.env.Logger.Info("link deleted", "link", name)
+	ls.follow(ls.env.Metadata.Image())
+	return nil
+}
+
+// deleteSome removes records of stopped mirrors, as many as one transaction takes, and
+// with the last of them the link.
+func (ls *Links) deleteSome(ctx context.Context, name string) (more bool, err error) {
+	err = ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
+		more = false
+		rec := img.Links[img.LinkIDs[name]]
+		if rec == nil {
+			return nil, nil
+		}
+		if live := liveNames(img, rec.ID); len(live) > 0 {
+			return nil, inUse(name, live)
+		}
+		var changes []meta.Change
+		for id, m := range img.Mirrors {
+			if m.Link != rec.ID {
+				continue
+			}
+			if len(changes) == batchMax-2 {
+				more = true
+				return append(changes, meta.KeepLink(rec.ID)), nil
+			}
+			changes = append(changes, meta.DeleteMirror(id))
+		}
+		return append(changes, meta.DeleteLink(rec.ID, rec.Name)), nil
+	})
+	return more, err
+}
+
+func liveNames(img *meta.Image, id kafka.TopicID) []string {
+	var names []string
+	for _, m := range mirrorsOf(img, id) {
+		if m.state.Live() {
+			names = append(names, m.topic.Name)
+		}
+	}
+	return names
+}
+
+// namesShown bounds how many names one message lists.
+const namesShown = 20
+
+func inUse(link string, live []string) error {
+	list := strings.Join(live[:min(len(live), namesShown)], ", ")
+	if len(live) > namesShown {
+		list += fmt.Sprintf(" and %d more", len(live)-namesShown)
+	}
+	return &Error{
+		Kind: InUse,
+		Text: fmt.Sprintf("Cluster link '%s' cannot be deleted: %d of its mirror topics are not STOPPED: %s.", link, len(live), list),
+		Hint: "Promote, fail over or delete them first, or delete with force, which fails them over.",
+	}
+}
+
+// stopAll fails over every live mirror of a link and waits until they are stopped.
+func (ls *Links) stopAll(ctx context.Context, rec *meta.Link) error {
+	live := liveNames(ls.env.Metadata.Image(), rec.ID)
+	if len(live) == 0 {
+		return nil
+	}
+	if _, err := ls.order(ctx, rec.Name, Failover, live, "", false, mirror.FailoverForced); err != nil {
+		return err
+	}
+	watch, cancel := context.WithTimeout(ctx, stopMax)
+	defer cancel()
+	ls.env.Metadata.Watch(watch, func(_, img *meta.Image) {
+		if len(liveNames(img, rec.ID)) == 0 {
+			cancel()
+		}
+	})
+	if left := liveNames(ls.env.Metadata.Image(), rec.ID); len(left) > 0 {
+		return &Error{Kind: InUse, Text: fmt.Sprintf("Cluster link '%s' is not deleted: mirrors are still being failed over: %s.", rec.Name, strings.Join(left[:min(len(left), namesShown)], ", ")), Hint: "Delete it again when they are STOPPED."}
+	}
+	return nil
+}
+
+// stopMax bounds the wait of a forced deletion.
+const stopMax = 30 * time.Second
+
+// sortedNames lists the keys of a map, sorted.
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,252 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/plan"
+	"github.com/hawserio/hawser/meta"
+)
+
+// verbEvents are the orders as the lifecycle knows them.
+var verbEvents = map[Verb]mirror.Event{
+	Promote:            mirror.PromoteAsked,
+	Failover:           mirror.FailoverAsked,
+	Pause:              mirror.PauseAsked,
+	Resume:             mirror.ResumeAsked,
+	ReverseAndStart:    mirror.ReverseAsked,
+	ReverseAndPause:    mirror.ReverseAsked,
+	TruncateAndRestore: mirror.RestoreAsked,
+}
+
+// topicsMax bounds one order.
+const topicsMax = 100_000
+
+// patternMax bounds a pattern, in bytes.
+const patternMax = 1000
+
+// Order gives a verb to mirrors of a link, by names or by a regular expression
+// that must match a whole name. One Outcome per topic, by name. It answers when the order is stored; what it starts
+// goes on by itself, also over a restart.
+func (ls *Links) Order(ctx context.Context, link string, verb Verb, topics []string, pattern string, validateOnly bool) ([]Outcome, error) {
+	event, is := verbEvents[verb]
+	if !is {
+		return nil, badRequest("Unknown order %q.", verb)
+	}
+	return ls.order(ctx, link, verb, topics, pattern, validateOnly, event)
+}
+
+func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []string, pattern string, validateOnly bool, event mirror.Event) ([]Outcome, error) {
+	img, rec, err := ls.named(link)
+	if err != nil {
+		return nil, err
+	}
+	names, err := chosen(img, rec, topics, pattern)
+	if err != nil {
+		return nil, err
+	}
+	o := &ordering{ls: ls, link: rec, verb: verb, event: event, outcomes: map[string]*Outcome{}}
+	o.judge(ctx, img, names)
+	if !validateOnly && len(o.ids) > 0 {
+		if err := o.store(ctx); err != nil {
+			return nil, err
+		}
+		if r := ls.runningOf(rec.ID); r != nil {
+			r.wake()
+			poke(r.checks)
+		}
+	}
+	list := make([]Outcome, 0, len(names))
+	for _, name := range names {
+		list = append(list, *o.outcomes[name])
+	}
+	return list, nil
+}
+
+// chosen lists the topics that an order means, sorted, each once.
+func chosen(img *meta.Image, link *meta.Link, topics []string, pattern string) ([]string, error) {
+	switch {
+	case len(topics) > 0 && pattern != "":
+		return nil, badRequest("Give either mirror topic names or a pattern, not both.")
+	case len(topics) == 0 && pattern == "":
+		return nil, badRequest("Give mirror topic names, or a pattern that matches whole names.")
+	case len(topics) > topicsMax:
+		return nil, badRequest("The order names %d topics, at most %d are taken at once.", len(topics), topicsMax)
+	case len(pattern) > patternMax:
+		return nil, badRequest("The pattern has %d characters, at most %d are taken.", len(pattern), patternMax)
+	}
+	if pattern == "" {
+		names := slices.Clone(topics)
+		slices.Sort(names)
+		return slices.Compact(names), nil
+	}
+	re, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
+	if err != nil {
+		return nil, badRequest("The pattern %q is no regular expression: %v.", pattern, err)
+	}
+	var names []string
+	for _, m := range mirrorsOf(img, link.ID) {
+		if re.MatchString(m.topic.Name) {
+			names = append(names, m.topic.Name)
+		}
+	}
+	return names, nil
+}
+
+// ordering is one order under way.
+type ordering struct {
+	ls       *Links
+	link     *meta.Link
+	verb     Verb
+	event    mirror.Event
+	outcomes map[string]*Outcome
+	ids      []kafka.TopicID // of topics that it can be given to
+	proven   map[kafka.TopicID]bool
+}
+
+// judge decides about each topic without changing anything: validate_only ends here (case C56).
+func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
+	o.prove(ctx, img, names)
+	for _, name := range names {
+		out := &Outcome{Topic: name}
+		o.outcomes[name] = out
+		m, err := mirrorNamed(img, o.link, name)
+		if err != nil {
+			out.Code, out.Text = 404, err.Error()
+			continue
+		}
+		out.Lags = o.ls.mirrorInfo(img, o.link, m).Lags
+		if err := o.allowed(m); err != nil {
+			out.Code, out.Text = 400, err.Error()
+			continue
+		}
+		o.ids = append(o.ids, m.topic.ID)
+	}
+}
+
+// eventFor is what the order means to one mirror: resume of a FAILED one counts only if its source is proven.
+func (o *ordering) eventFor(rec *meta.Mirror) mirror.Event {
+	if o.event == mirror.ResumeAsked && rec.State == mirror.Failed.String() && o.proven[rec.Topic] {
+		return mirror.ResumeProven
+	}
+	return o.event
+}
+
+// allowed says why an order is not obeyed.
+func (o *ordering) allowed(m topicMirror) error {
+	bidirectional := orDefault(o.link.Configs, keyMode, modeDestination) == modeBidirectional
+	switch o.event {
+	case mirror.ReverseAsked, mirror.RestoreAsked:
+		if !bidirectional {
+			return fmt.Errorf("The order %s needs a BIDIRECTIONAL link; cluster link '%s' is not one, and a link's mode never changes: create a new link.", o.verb, o.link.Name)
+		}
+	}
+	if !m.state.Live() && o.event != mirror.RestoreAsked {
+		return fmt.Errorf("Topic '%s' has already stopped its mirror from '%s'", m.topic.Name, o.link.Name)
+	}
+	if _, _, err := mirror.Step(m.state, o.eventFor(m.rec)); err != nil {
+		return fmt.Errorf("Topic '%s': %w.", m.topic.Name, err)
+	}
+	switch o.event {
+	case mirror.ReverseAsked, mirror.RestoreAsked:
+		return fmt.Errorf("The order %s is not carried out by this version: topic '%s' stays as it is.", o.verb, m.topic.Name)
+	}
+	return nil
+}
+
+// prove finds out which FAILED mirrors may be resumed: those whose source topic has the id that
+// was copied and at least as many partitions. The fetcher's splice check proves the rest before a byte is appended.
+func (o *ordering) prove(ctx context.Context, img *meta.Image, names []string) {
+	if o.event != mirror.ResumeAsked {
+		return
+	}
+	o.proven = map[kafka.TopicID]bool{}
+	var failed []topicMirror
+	var sources []string
+	for _, name := range names {
+		m, err := mirrorNamed(img, o.link, name)
+		if err == nil && m.state == mirror.Failed {
+			failed = append(failed, m)
+			sources = append(sources, m.rec.SourceTopic)
+		}
+	}
+	r := o.ls.runningOf(o.link.ID)
+	if len(failed) == 0 || r == nil {
+		return
+	}
+	src, err := r.source()
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkMax)
+	defer cancel()
+	topics, err := src.Topics(ctx, sources)
+	if err != nil {
+		return
+	}
+	for _, m := range failed {
+		for _, t := range topics {
+			if t.Name == m.rec.SourceTopic && t.Err == nil {
+				o.proven[m.topic.ID] = plan.MayResume(m.rec.SourceTopicID, t.ID, m.topic.Partitions, t.Partitions)
+			}
+		}
+	}
+}
+
+// store stores the order, and only then lets it be acted on. A topic that has changed meanwhile is judged again.
+func (o *ordering) store(ctx context.Context) error {
+	now := o.ls.env.Now().UnixMilli()
+	if planted(plantActBeforeStore) {
+		o.actFirst(ctx)
+	}
+	err := o.ls.updateMirrors(ctx, o.ids, func(img *meta.Image, rec *meta.Mirror) bool {
+		topic := img.Topics[rec.Topic]
+		if topic == nil {
+			return false
+		}
+		out := o.outcomes[topic.Name]
+		m := newTopicMirror(rec, topic)
+		if err := o.allowed(m); err != nil {
+			out.Code, out.Text = 400, err.Error()
+			return false
+		}
+		next, _, err := mirror.Step(m.state, o.eventFor(rec))
+		if err != nil || next == m.state {
+			return false
+		}
+		rec.State, rec.StateMs = next.String(), now
+		rec.Paused = false
+		if next == mirror.Active {
+			rec.Error, rec.ErrorText = "", ""
+		}
+		return true
+	})
+	if err != nil {
+		var given *Error
+		if errors.As(err, &given) {
+			return given
+		}
+		return internal("store the order", err)
+	}
+	o.ls.env.Logger.Info("order stored", "link", o.link.Name, "order", string(o.verb), "topics", len(o.ids), "first", strings.Join(o.firstNames(), ","))
+	return nil
+}
+
+func (o *ordering) firstNames() []string {
+	names := sortedNames(o.outcomes)
+	return names[:min(len(names), 3)]
+}
+
+// actFirst is a planted fault: the effect before the state is stored.
+func (o *ordering) actFirst(ctx context.Context) {
+	if o.event == mirror.FailoverAsked {
+		// Its error is what a crash would have hidden.
+		_ = o.ls.env.Partitions.StopMirrors(ctx, o.ids, o.link.ID.String())
+	}
+}

@@ -1,0 +1,15 @@
+//go:build plant
+
+package link
+
+import "sync/atomic"
+
+// Faults that a test plants, to see that another test finds them.
+const (
+	plantSkipClamp      = "clamp skipped"
+	plantActBeforeStore = "act before store"
+)
+
+var plantedFault atomic.Value // string
+
+func planted(name string) bool { return plantedFault.Load() == name }

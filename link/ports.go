@@ -1,0 +1,132 @@
+package link
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/hawserio/hawser/group"
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/fetcher"
+	"github.com/hawserio/hawser/link/source"
+	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/partition"
+)
+
+// Env is what links need of the broker. The fields from Partitions on are for
+// tests and simulation; left nil they are the real things.
+type Env struct {
+	Meta   *meta.Meta
+	Owner  *partition.Owner
+	Groups *group.Coordinator
+	// OpenTopic opens the partitions of a topic that was just stored or widened, and returns when they are open.
+	OpenTopic func(ctx context.Context, id kafka.TopicID) error
+	// ReplicationFactor is a new mirror's where the order names none; 0 is 1.
+	ReplicationFactor int16
+	Logger            *slog.Logger
+	Now               func() time.Time
+
+	Metadata   Metadata                                                          // nil: Meta
+	Partitions Partitions                                                        // nil: Owner
+	Commits    Commits                                                           // nil: Groups
+	Dial       func(source.Config) (Source, error)                               // nil: source.Dial
+	NewPool    func(fetcher.Source, fetcher.Config, func(fetcher.Event)) Fetches // nil: fetcher.New
+}
+
+// Metadata is what links use of meta.Meta.
+type Metadata interface {
+	Image() *meta.Image
+	Update(ctx context.Context, decide func(*meta.Image) ([]meta.Change, error)) error
+	Watch(ctx context.Context, fn func(old, new *meta.Image))
+}
+
+// Partitions is what links use of partition.Owner.
+type Partitions interface {
+	// Mirror finds an open partition; nil if it is not here.
+	Mirror(id kafka.PartitionID) MirrorPartition
+	StopMirrors(ctx context.Context, topics []kafka.TopicID, link string) error
+}
+
+// MirrorPartition is what links use of partition.Partition.
+type MirrorPartition interface {
+	fetcher.Target
+	BecomeMirror(ctx context.Context, start kafka.Offset) error
+	Err() error
+}
+
+// Commits is what links use of group.Coordinator.
+type Commits interface {
+	CommitSynced(ctx context.Context, group string, offsets []group.Synced, live func(kafka.TopicPartition) bool) (written int, err error)
+	Clamp(ctx context.Context, topic string, ends []kafka.Offset) (lowered int, err error)
+	Committed(topic string) map[string][]group.Synced
+}
+
+// Source is what links use of source.Cluster.
+type Source interface {
+	fetcher.Source
+	Probe(ctx context.Context) (source.Probe, error)
+	ProbeBrokers(ctx context.Context, brokers []source.Broker) []source.Broker
+	Topics(ctx context.Context, names []string) ([]source.Topic, error)
+	TopicConfigs(ctx context.Context, names []string) (map[string]source.TopicConfigs, error)
+	Groups(ctx context.Context) ([]string, error)
+	GroupOffsets(ctx context.Context, groups []string, topics []string) (map[string]source.GroupOffsets, error)
+	Close()
+}
+
+// Fetches is what links use of fetcher.Pool.
+type Fetches interface {
+	Assign(list []fetcher.Assignment)
+	Reconfigure(cfg fetcher.Config)
+	Status(mirror kafka.TopicPartition) fetcher.Status
+	CaughtUp(ctx context.Context, mirrorTopic string) (bool, string, error)
+	Close()
+}
+
+var (
+	_ Metadata        = (*meta.Meta)(nil)
+	_ MirrorPartition = (*partition.Partition)(nil)
+	_ Commits         = (*group.Coordinator)(nil)
+	_ Source          = (*source.Cluster)(nil)
+	_ Fetches         = (*fetcher.Pool)(nil)
+)
+
+// owned is an Owner as links use it: without the trap of a nil in an interface.
+type owned struct{ *partition.Owner }
+
+func (o owned) Mirror(id kafka.PartitionID) MirrorPartition {
+	if p := o.Get(id); p != nil {
+		return p
+	}
+	return nil
+}
+
+// filled gives the fields that were left nil their real things.
+func (env Env) filled() Env {
+	if env.Metadata == nil {
+		env.Metadata = env.Meta
+	}
+	if env.Partitions == nil {
+		env.Partitions = owned{env.Owner}
+	}
+	if env.Commits == nil {
+		env.Commits = env.Groups
+	}
+	if env.Dial == nil {
+		env.Dial = func(cfg source.Config) (Source, error) { return source.Dial(cfg) }
+	}
+	if env.NewPool == nil {
+		env.NewPool = func(src fetcher.Source, cfg fetcher.Config, events func(fetcher.Event)) Fetches {
+			return fetcher.New(src, cfg, events)
+		}
+	}
+	if env.Logger == nil {
+		env.Logger = slog.New(slog.DiscardHandler)
+	}
+	if env.Now == nil {
+		env.Now = time.Now
+	}
+	if env.ReplicationFactor == 0 {
+		env.ReplicationFactor = 1
+	}
+	return env
+}

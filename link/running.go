@@ -1,0 +1,312 @@
+package link
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/fetcher"
+	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/plan"
+	"github.com/hawserio/hawser/link/task"
+	"github.com/hawserio/hawser/meta"
+)
+
+// tick is how often a link looks after what no event tells: faults that grow old.
+const tick = time.Second
+
+// running is one link at work: its connection, its fetching, its tasks. One
+// goroutine (loop) brings what runs to what is stored and never asks the
+// source anything, so that a dead source cannot hold a failover up; others probe,
+// promote and sync.
+type running struct {
+	ls   *Links
+	id   kafka.TopicID
+	name string
+
+	wakes   chan struct{} // room for one
+	probes  chan struct{} // room for one: probe now
+	checks  chan struct{} // room for one: look at promotions now
+	cancel  context.CancelFunc
+	wait    sync.WaitGroup
+	tasks   []*task.Runner
+	configs *task.Configs
+	offsets *task.Offsets
+
+	mu       sync.Mutex // guards the fields below
+	rec      *meta.Link // what set was read from
+	set      settings
+	setErr   error  // why the configs cannot be used
+	src      Source // nil while setErr is set
+	pool     Fetches
+	contact  plan.Contact
+	assigned map[kafka.TopicPartition]assignment
+	faulty   map[kafka.TopicPartition]bool // partitions whose fetcher told of a fault
+	obstacle map[kafka.TopicID][]plan.Problem
+	lost     map[kafka.TopicPartition]int64 // records lost and not stored yet
+	creating map[kafka.TopicID]bool         // mirrors that CreateMirror or Widen is setting up
+	counts   task.OffsetCounts
+}
+
+// assignment is what makes an Assign necessary when it changes.
+type assignment struct {
+	source kafka.TopicPartition
+	id     kafka.TopicID
+	target fetcher.Target
+}
+
+func newRunning(ls *Links, rec *meta.Link) *running {
+	r := &running{
+		ls: ls, id: rec.ID, name: rec.Name,
+		wakes: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1),
+		assigned: map[kafka.TopicPartition]assignment{},
+		faulty:   map[kafka.TopicPartition]bool{},
+		obstacle: map[kafka.TopicID][]plan.Problem{},
+		lost:     map[kafka.TopicPartition]int64{},
+		creating: map[kafka.TopicID]bool{},
+	}
+	r.makeTasks()
+	return r
+}
+
+// start runs the link until ctx ends or close is called.
+func (r *running) start(ctx context.Context) {
+	ctx, r.cancel = context.WithCancel(ctx)
+	r.configure()
+	r.wait.Go(func() { r.loop(ctx) })
+	r.wait.Go(func() { r.probeLoop(ctx) })
+	r.wait.Go(func() { r.promoteLoop(ctx) })
+	for _, t := range r.tasks {
+		r.wait.Go(func() { t.Loop(ctx) })
+	}
+}
+
+// close ends everything of the link and waits.
+func (r *running) close() {
+	r.cancel()
+	r.wait.Wait()
+	r.mu.Lock()
+	src, pool := r.src, r.pool
+	r.src, r.pool = nil, nil
+	r.mu.Unlock()
+	shut(pool, src)
+}
+
+func shut(pool Fetches, src Source) {
+	if pool != nil {
+		pool.Close()
+	}
+	if src != nil {
+		src.Close()
+	}
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// wake makes the loop look again.
+func (r *running) wake() { poke(r.wakes) }
+
+func (r *running) loop(ctx context.Context) {
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for ctx.Err() == nil {
+		r.reconcile(ctx)
+		select {
+		case <-ctx.Done():
+		case <-r.wakes:
+		case <-t.C:
+		}
+	}
+}
+
+// reconcile brings what runs to what is stored, once.
+func (r *running) reconcile(ctx context.Context) {
+	r.configure()
+	img := r.ls.env.Metadata.Image()
+	mirrors := mirrorsOf(img, r.id)
+	r.assign(img, mirrors)
+	r.finishStops(ctx, mirrors)
+	r.storeLost(ctx)
+	r.judge(ctx, mirrors)
+	r.removeOrphans(ctx, img)
+	if slices.ContainsFunc(mirrors, func(m topicMirror) bool { return m.state == mirror.PendingStopped || r.unfinished(img, m) }) {
+		poke(r.checks)
+	}
+}
+
+// configure takes over the stored configs: new bounds on the live pool, or a new
+// connection where that is what changed (case C73).
+func (r *running) configure() {
+	rec := r.ls.env.Metadata.Image().Links[r.id]
+	r.mu.Lock()
+	if rec == nil || rec == r.rec {
+		r.mu.Unlock()
+		return
+	}
+	set, err := readSettings(rec.Name, all(rec))
+	set.source.Logger = r.ls.env.Logger
+	before := r.set
+	first := r.rec == nil
+	r.rec, r.set, r.setErr = rec, set, err
+	redial := first || r.src == nil || err != nil || !reflect.DeepEqual(before.source, set.source)
+	pool := r.pool
+	r.mu.Unlock()
+
+	if redial {
+		r.redial(set, err)
+	} else if before.fetch.KeepHoles != set.fetch.KeepHoles || before.fetch != set.fetch {
+		pool.Reconfigure(set.fetch)
+	}
+	if !first {
+		r.pokeTasks(before, set)
+		poke(r.probes)
+	}
+}
+
+// redial replaces connection and pool. The old pool is closed first: two of them must never append to
+// one partition.
+func (r *running) redial(set settings, err error) {
+	r.mu.Lock()
+	oldPool, oldSrc := r.pool, r.src
+	r.pool, r.src = nil, nil
+	clear(r.assigned)
+	clear(r.faulty)
+	r.mu.Unlock()
+	shut(oldPool, oldSrc)
+
+	var src Source
+	if err == nil {
+		src, err = r.ls.env.Dial(set.source)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.setErr = err
+		r.contact = plan.Contact{Reach: plan.Misconfigured, Problem: plan.Problem{Code: string(mirror.Misconfiguration), Text: err.Error()}}
+		r.ls.env.Logger.Error("link cannot be used", "link", r.name, "error", err)
+		return
+	}
+	r.src = src
+	r.pool = r.ls.env.NewPool(src, set.fetch, r.onEvent)
+	if r.contact.Reach == plan.Misconfigured {
+		// Something was put right, perhaps: say unknown until a probe has tried.
+		r.contact = plan.Contact{LastOK: r.contact.LastOK}
+	}
+}
+
+// mayFetch reports whether the link fetches at all. Not before the first probe has shown that it is the right cluster,
+// nor while its credentials are refused: fetchers would only try them again.
+func (r *running) mayFetch() bool {
+	if r.set.paused || r.pool == nil {
+		return false
+	}
+	switch r.contact.Reach {
+	case plan.Reachable:
+		return true
+	case plan.Unreachable:
+		return !r.contact.LastOK.IsZero()
+	default:
+		return false
+	}
+}
+
+// assign makes the pool fetch exactly what is to be fetched. When it returns, nothing else is in
+// flight to any partition.
+func (r *running) assign(img *meta.Image, mirrors []topicMirror) {
+	r.mu.Lock()
+	pool, may := r.pool, r.mayFetch()
+	r.mu.Unlock()
+	if pool == nil {
+		return
+	}
+	want := map[kafka.TopicPartition]assignment{}
+	if may {
+		for _, m := range mirrors {
+			r.wanted(img, m, want)
+		}
+	}
+	r.mu.Lock()
+	same := len(want) == len(r.assigned)
+	if same {
+		for tp, a := range want {
+			if r.assigned[tp] != a {
+				same = false
+				break
+			}
+		}
+	}
+	for tp := range r.faulty {
+		if _, is := want[tp]; !is {
+			delete(r.faulty, tp)
+		}
+	}
+	r.assigned = want
+	r.mu.Unlock()
+	if same {
+		return
+	}
+	list := make([]fetcher.Assignment, 0, len(want))
+	for tp, a := range want {
+		list = append(list, fetcher.Assignment{Source: a.source, SourceID: a.id, Mirror: tp, Target: a.target})
+	}
+	pool.Assign(list)
+}
+
+// wanted adds the partitions of one mirror that are to be fetched: those that are
+// open here as mirrors. One that is not yet (being created) comes with a later look.
+//
+// The stored role counts, not the one that Offsets shows: that one is frozen while the fetcher itself truncates or jumps.
+func (r *running) wanted(img *meta.Image, m topicMirror, want map[kafka.TopicPartition]assignment) {
+	states := img.Partitions[m.topic.ID]
+	if !m.state.Fetches() || m.rec.Paused || states == nil {
+		return
+	}
+	for p := range m.topic.Partitions {
+		if int(p) >= len(states.List) || states.List[p].Role != meta.RoleMirror {
+			continue
+		}
+		part := r.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: m.topic.ID, Partition: p})
+		if part == nil {
+			continue
+		}
+		want[kafka.TopicPartition{Topic: m.topic.Name, Partition: p}] = assignment{
+			source: kafka.TopicPartition{Topic: m.rec.SourceTopic, Partition: p},
+			id:     m.rec.SourceTopicID,
+			target: part,
+		}
+	}
+}
+
+// removeOrphans removes records whose topic is gone: a delete that a crash interrupted, or that nobody told of.
+func (r *running) removeOrphans(ctx context.Context, img *meta.Image) {
+	orphan := false
+	for id, rec := range img.Mirrors {
+		if rec.Link == r.id && img.Topics[id] == nil {
+			orphan = true
+			break
+		}
+	}
+	if !orphan {
+		return
+	}
+	err := r.ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
+		var changes []meta.Change
+		for id, rec := range img.Mirrors {
+			if rec.Link == r.id && img.Topics[id] == nil && len(changes) < batchMax {
+				changes = append(changes, meta.DeleteMirror(id))
+			}
+		}
+		return changes, nil
+	})
+	if err != nil && ctx.Err() == nil {
+		r.ls.env.Logger.Warn("records of deleted mirrors stay for now", "link", r.name, "error", err)
+	}
+}

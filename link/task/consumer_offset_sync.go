@@ -1,0 +1,176 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/plan"
+)
+
+// groupsAtOnce is how many groups are asked of the source in one call.
+const groupsAtOnce = 100
+
+// Offsets is the task ConsumerOffsetSync: groups' committed offsets on the source's
+// topics come over to their mirrors, clamped to what the mirrors hold.
+type Offsets struct {
+	Source  func() (Source, error)
+	Here    Here
+	Filters func() plan.Filters
+	Prefix  func() string // what is put before group names: the link's prefix or nothing
+	Count   func(OffsetCounts)
+}
+
+// OffsetCounts is what a round did, in offsets.
+type OffsetCounts struct{ Written, Lowered, Raised, Equal int }
+
+// Run does one round over all mirrors that follow.
+func (o *Offsets) Run(ctx context.Context) Result {
+	problems, counts, err := o.Sync(ctx, o.Here.Mirrors())
+	if o.Count != nil {
+		o.Count(counts)
+	}
+	res := Result{Changed: counts.Written, Err: err}
+	for _, p := range problems {
+		res.Problems = append(res.Problems, p.Problem)
+	}
+	if err != nil {
+		res.Problems = append(res.Problems, plan.Problem{Code: o.Here.Code(err), Text: err.Error()})
+	}
+	sortProblems(res.Problems)
+	return res
+}
+
+// GroupProblem is what kept one group's offsets from coming over. Topics are the mirrors it
+// concerns; nil means any.
+type GroupProblem struct {
+	Problem plan.Problem
+	Topics  []string
+}
+
+// Sync does one round over some mirrors. The error is of the whole round.
+func (o *Offsets) Sync(ctx context.Context, mirrors []Mirror) ([]GroupProblem, OffsetCounts, error) {
+	var counts OffsetCounts
+	if len(mirrors) == 0 {
+		return nil, counts, nil
+	}
+	src, err := o.Source()
+	if err != nil {
+		return nil, counts, err
+	}
+	all, err := src.Groups(ctx)
+	var problems []GroupProblem
+	if err != nil {
+		if len(all) == 0 {
+			return nil, counts, fmt.Errorf("list groups of the source: %w", err)
+		}
+		// Some coordinators are out of reach: the others' groups go on (case C26).
+		problems = append(problems, GroupProblem{Problem: plan.Problem{Code: o.Here.Code(err), Text: fmt.Sprintf("list groups of the source: %v", err)}})
+	}
+	filters := o.Filters()
+	groups := slices.DeleteFunc(slices.Clone(all), func(g string) bool { return !filters.MatchLocal(g) })
+	round := o.newRound(mirrors)
+	for chunk := range slices.Chunk(groups, groupsAtOnce) {
+		answers, err := src.GroupOffsets(ctx, chunk, round.sources)
+		if err != nil {
+			return problems, counts, fmt.Errorf("read group offsets of the source: %w", err)
+		}
+		for _, g := range chunk {
+			answer, is := answers[g]
+			if !is {
+				continue
+			}
+			problems = append(problems, o.group(ctx, round, g, answer, &counts)...)
+		}
+	}
+	return problems, counts, nil
+}
+
+// round is what one round reads once: names, bounds and what is committed here.
+type round struct {
+	sources []string
+	mirror  map[string]string // by source topic
+	bounds  map[kafka.TopicPartition]plan.Bound
+	here    map[string]map[kafka.TopicPartition]plan.Commit // by group on this cluster
+}
+
+func (o *Offsets) newRound(mirrors []Mirror) *round {
+	r := &round{
+		mirror: make(map[string]string, len(mirrors)),
+		bounds: map[kafka.TopicPartition]plan.Bound{},
+		here:   map[string]map[kafka.TopicPartition]plan.Commit{},
+	}
+	for _, m := range mirrors {
+		r.sources = append(r.sources, m.Source)
+		r.mirror[m.Source] = m.Topic
+		for p := range m.Partitions {
+			tp := kafka.TopicPartition{Topic: m.Topic, Partition: p}
+			if b, is := o.Here.Bound(tp); is {
+				r.bounds[tp] = b
+			}
+		}
+		for group, commits := range o.Here.Committed(m.Topic) {
+			if r.here[group] == nil {
+				r.here[group] = map[kafka.TopicPartition]plan.Commit{}
+			}
+			for _, c := range commits {
+				r.here[group][c.TopicPartition] = c
+			}
+		}
+	}
+	return r
+}
+
+// group copies one group's offsets. A group with members here is left alone and reported (case C23).
+func (o *Offsets) group(ctx context.Context, r *round, group string, answer GroupOffsets, counts *OffsetCounts) []GroupProblem {
+	if answer.Err != nil {
+		if errors.Is(answer.Err, kafka.GroupIDNotFound) {
+			return nil // deleted between listing and asking (case C27)
+		}
+		return []GroupProblem{{Problem: plan.Problem{Code: o.Here.Code(answer.Err), Text: fmt.Sprintf("group %s: %v", group, answer.Err)}}}
+	}
+	name := plan.GroupName(o.Prefix(), group)
+	p := plan.CopyOffsets(answer.List, func(tp kafka.TopicPartition) (plan.Bound, bool) {
+		mirror, is := r.mirror[tp.Topic]
+		if !is {
+			return plan.Bound{}, false
+		}
+		b, is := r.bounds[kafka.TopicPartition{Topic: mirror, Partition: tp.Partition}]
+		return b, is
+	}, r.here[name])
+	counts.Lowered += p.Lowered
+	counts.Raised += p.Raised
+	counts.Equal += p.Equal
+	if len(p.Copies) == 0 {
+		return nil
+	}
+	written, err := o.Here.Commit(ctx, name, p.Copies, r.bounds)
+	counts.Written += written
+	if err == nil {
+		return nil
+	}
+	problem := plan.Problem{Code: o.Here.Code(err), Text: fmt.Sprintf("group %s: %v", name, err)}
+	if errors.Is(err, kafka.NonEmptyGroup) {
+		problem = plan.Problem{Code: "CONSUMER_GROUP_IN_USE_ERROR", Text: fmt.Sprintf("group %s has members on this cluster; its offsets are left as they are", name)}
+	}
+	return []GroupProblem{{Problem: problem, Topics: topicsOf(p.Copies)}}
+}
+
+func topicsOf(copies []plan.Commit) []string {
+	var topics []string
+	for _, c := range copies {
+		if !slices.Contains(topics, c.TopicPartition.Topic) {
+			topics = append(topics, c.TopicPartition.Topic)
+		}
+	}
+	return topics
+}
+
+func sortProblems(list []plan.Problem) {
+	slices.SortFunc(list, func(a, b plan.Problem) int {
+		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text))
+	})
+}
