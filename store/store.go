@@ -60,6 +60,13 @@ type Dir interface {
 	// CopyPrefix makes, durably, a new file of the first size bytes of another: how a
 	// log is cut without rewriting what readers hold (protocol rule T9).
 	CopyPrefix(from, to string, size int64) error
+	// Cut shortens a file, durably. Whoever holds it open keeps the bytes it had,
+	// as with CopyPrefix and Rename, which is what it does then.
+	Cut(name string, size int64) error
+	// WriteHint replaces a small file's content (HintMax bytes at most) without
+	// waiting for anything: after a crash the file holds one of the contents written
+	// since the last SyncDir, or the one before, or is missing. For what may be stale.
+	WriteHint(name string, content []byte) error
 	// Rename moves a file over another name, atomically; durable after SyncDir.
 	Rename(from, to string) error
 	// Remove deletes a name; durable after SyncDir; absent is no error. Open Files stay readable.
@@ -67,6 +74,9 @@ type Dir interface {
 	// SyncDir makes creations, renames and removals durable, in one go.
 	SyncDir() error
 }
+
+// HintMax bounds WriteHint, in bytes: one disk sector, so that a hint is never half old and half new.
+const HintMax = 512
 
 // Info is a file's name and size in bytes, unsynced bytes included.
 type Info struct {

@@ -116,6 +116,20 @@ func Split(b []byte) (first Batch, rest []byte, err error) {
 	return first, b[size:], first.checkHeader()
 }
 
+// Head is the first batch without its records: HeaderSize bytes, by reference, with
+// the checks of Split, and its whole size in bytes. b need hold no more than the header.
+func Head(b []byte) (head Batch, size int, err error) {
+	size, err = SizeOf(b)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(b) < HeaderSize {
+		return nil, 0, ErrShort
+	}
+	head = Batch(b[:HeaderSize:HeaderSize])
+	return head, size, head.checkHeader()
+}
+
 func (b Batch) checkHeader() error {
 	switch {
 	case b.BaseOffset() < 0:

@@ -1,0 +1,66 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Close syncs, writes what makes the next Open quick, and closes the files. Slices stay
+// readable until they are closed. A second Close does nothing.
+func (l *Log) Close() error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	l.mu.RLock()
+	closed, failed, changed := l.closed, l.failed, l.changed
+	l.mu.RUnlock()
+	if closed {
+		return nil
+	}
+	var err error
+	if failed == nil && changed {
+		err = l.settleForClose()
+	}
+	l.mu.Lock()
+	l.closed = true
+	segs := l.segs
+	l.mu.Unlock()
+	for _, g := range segs {
+		g.kill()
+	}
+	if err = errors.Join(failed, err); err != nil {
+		return fmt.Errorf("close log: %w", err)
+	}
+	return nil
+}
+
+// settleForClose makes everything durable and notes that nothing needs to be read again.
+func (l *Log) settleForClose() error {
+	if _, err := l.syncLocked(); err != nil {
+		return err
+	}
+	l.mu.RLock()
+	segs := l.segs
+	g := l.active()
+	l.mu.RUnlock()
+	c := l.snapshotOf(segs)
+	if g != nil {
+		g.mu.Lock()
+		st, idx := g.state, g.idx
+		tail := g.flushed
+		g.mu.Unlock()
+		if tail.size < st.size || idx != nil {
+			if idx == nil {
+				return fmt.Errorf("BUG: segment %s has no index to write", logName(g.base))
+			}
+			if err := l.flushIndex(g, st, *idx, durable); err != nil {
+				return err
+			}
+			tail = g.flushed
+		}
+		c.tail = &tail
+	}
+	if err := l.dir.SyncDir(); err != nil {
+		return err
+	}
+	return l.writeCheckpoint(c)
+}

@@ -1,0 +1,79 @@
+package commitlog
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/hawserio/hawser/kafka"
+)
+
+// LastEpoch is the leader epoch of the last batch ever appended that is still in the
+// epoch cache, NoEpoch for a log that never held one.
+func (l *Log) LastEpoch() kafka.LeaderEpoch {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.lastEpoch()
+}
+
+func (l *Log) lastEpoch() kafka.LeaderEpoch {
+	if len(l.epochs) == 0 {
+		return kafka.NoEpoch
+	}
+	return l.epochs[len(l.epochs)-1].Epoch
+}
+
+// EpochEnd answers OffsetForLeaderEpoch from the epochs of batches in the log
+// (protocol rule E3): the largest epoch in the log that is <= epoch, and where it
+// ends (exclusive): the start of the next one, or EndOffset. (NoEpoch, NoOffset) if epoch is below the first.
+func (l *Log) EpochEnd(epoch kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	i := sort.Search(len(l.epochs), func(i int) bool { return l.epochs[i].Epoch > epoch })
+	switch {
+	case i == 0:
+		return kafka.NoEpoch, kafka.NoOffset
+	case i == len(l.epochs):
+		return l.epochs[i-1].Epoch, l.end
+	}
+	return l.epochs[i-1].Epoch, l.epochs[i].Start
+}
+
+// Epochs is the epoch cache: each epoch with the offset of its first batch, rising. The first
+// may have lost its beginning to SetStart; its Start is the log's start then.
+func (l *Log) Epochs() []kafka.EpochStart {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.Clone(l.epochs)
+}
+
+// EpochAt is the epoch of the batch that holds the offset, or of the one before it.
+func (l *Log) EpochAt(offset kafka.Offset) kafka.LeaderEpoch {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return epochAt(l.epochs, offset)
+}
+
+func epochAt(epochs []kafka.EpochStart, offset kafka.Offset) kafka.LeaderEpoch {
+	i := sort.Search(len(epochs), func(i int) bool { return epochs[i].Start > offset })
+	if i == 0 {
+		return kafka.NoEpoch
+	}
+	return epochs[i-1].Epoch
+}
+
+// epochsFrom is the cache of a log whose start moved to start: an epoch that reaches past it
+// begins there, and the last one stays, to tell the epoch of what was last appended.
+func epochsFrom(epochs []kafka.EpochStart, start kafka.Offset) []kafka.EpochStart {
+	i := sort.Search(len(epochs), func(i int) bool { return epochs[i].Start > start })
+	kept := slices.Clone(epochs[max(i-1, 0):])
+	if len(kept) > 0 {
+		kept[0].Start = max(kept[0].Start, start)
+	}
+	return kept
+}
+
+// epochsBelow is the cache of a log that was cut to end at end.
+func epochsBelow(epochs []kafka.EpochStart, end kafka.Offset) []kafka.EpochStart {
+	i := sort.Search(len(epochs), func(i int) bool { return epochs[i].Start >= end })
+	return slices.Clone(epochs[:i])
+}

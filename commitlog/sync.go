@@ -1,0 +1,186 @@
+package commitlog
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hawserio/hawser/kafka"
+)
+
+// indexEvery is how many bytes of log are synced before the index files are brought
+// up to date: what a recovery has to read again at most, beside what was not synced.
+const indexEvery = 16 << 20
+
+// Sync makes durable all that was appended before the call and returns the new
+// SyncedEnd. It may run beside Append and reads. An error wraps store.ErrFailed; the log is
+// for reading only then, until it is opened again.
+func (l *Log) Sync() (kafka.Offset, error) {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	synced, err := l.syncLocked()
+	if err != nil {
+		return synced, fmt.Errorf("sync log: %w", l.fail(err))
+	}
+	return synced, nil
+}
+
+// dirtySegment is a segment as it stood when a sync began.
+type dirtySegment struct {
+	*segment
+	st      state
+	ended   bool // it was sealed by then
+	entries index
+}
+
+// snapshot is what a sync has to do.
+type snapshot struct {
+	end      kafka.Offset
+	synced   kafka.Offset
+	unsynced int64
+	newNames bool
+	stale    bool
+	dirty    []dirtySegment
+	epochs   []kafka.EpochStart
+	segs     []*segment
+	start    kafka.Offset
+}
+
+func (l *Log) snapshot() (snapshot, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return snapshot{synced: l.synced}, err
+	}
+	s := snapshot{
+		end: l.end, synced: l.synced, unsynced: l.unsynced, newNames: l.newNames, stale: l.stale,
+		epochs: l.epochs, segs: l.segs, start: l.start,
+	}
+	for i := len(l.segs); i > 0 && !l.segs[i-1].settled.Load(); i-- {
+		g := l.segs[i-1]
+		d := dirtySegment{segment: g, st: g.state, ended: g.sealed.Load()}
+		if g.size == g.syncedSize && !d.ended {
+			continue
+		}
+		g.mu.Lock()
+		if g.idx != nil {
+			d.entries = *g.idx
+		}
+		g.mu.Unlock()
+		s.dirty = append(s.dirty, d)
+	}
+	slices.Reverse(s.dirty) // oldest first
+	l.newNames, l.stale = false, false
+	return s, nil
+}
+
+// syncLocked does what Sync says. Called with syncMu held. The order matters: bytes, then names, then
+// the checkpoint that vouches for them, then the mark, which is never ahead of the truth.
+func (l *Log) syncLocked() (kafka.Offset, error) {
+	s, err := l.snapshot()
+	if err != nil || len(s.dirty) == 0 && !s.newNames && !s.stale {
+		return s.synced, err
+	}
+	for _, d := range s.dirty {
+		if d.st.size > d.syncedSize {
+			if err := l.syncSegment(d); err != nil {
+				return s.synced, err
+			}
+		}
+	}
+	if s.newNames {
+		if err := l.dir.SyncDir(); err != nil {
+			return s.synced, err
+		}
+	}
+	if err := l.flushIndexes(s); err != nil {
+		return s.synced, err
+	}
+	if s.stale {
+		if err := l.writeCheckpoint(s.checkpoint()); err != nil {
+			return s.synced, err
+		}
+	}
+	l.mu.Lock()
+	l.synced = max(l.synced, s.end)
+	l.unsynced -= s.unsynced
+	synced := l.synced
+	l.mu.Unlock()
+	return synced, l.writeMark(s.segs)
+}
+
+func (l *Log) syncSegment(d dirtySegment) error {
+	f, err := d.acquire(l.dir)
+	if err != nil {
+		return err
+	}
+	defer f.release()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	d.syncedSize = d.st.size
+	return nil
+}
+
+// flushIndexes writes the indexes of segments that were sealed, and of the active
+// one when it has grown enough.
+func (l *Log) flushIndexes(s snapshot) error {
+	for _, d := range s.dirty {
+		d.mu.Lock()
+		behind := d.st.size - d.flushed.size
+		d.mu.Unlock()
+		switch {
+		case d.ended:
+			if err := l.flushIndex(d.segment, d.st, d.entries, durable); err != nil {
+				return err
+			}
+			d.settled.Store(true)
+			l.opened.touch(d.segment)
+		case behind >= indexEvery:
+			if err := l.flushIndex(d.segment, d.st, d.entries, someday); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkpoint is what the checkpoint says after this sync.
+func (s snapshot) checkpoint() *checkpoint {
+	c := &checkpoint{start: s.start, epochs: epochsBelow(s.epochs, s.end)}
+	if len(c.epochs) == 0 && len(s.epochs) > 0 && s.start == s.end {
+		c.epochs = s.epochs[len(s.epochs)-1:]
+	}
+	for _, g := range s.segs {
+		if !g.settled.Load() {
+			break
+		}
+		g.mu.Lock()
+		c.sealed = append(c.sealed, g.flushed)
+		g.mu.Unlock()
+	}
+	return c
+}
+
+func (l *Log) writeCheckpoint(c *checkpoint) error {
+	c.generation = l.generation
+	if err := l.dir.WriteAtomic(checkpointName, c.encode()); err != nil {
+		return fmt.Errorf("write checkpoint: %w", err)
+	}
+	return nil
+}
+
+// writeMark notes how far the log is synced, from the segments that the sync saw. Called with syncMu held.
+func (l *Log) writeMark(segs []*segment) error {
+	if len(segs) == 0 || segs[len(segs)-1].sealed.Load() {
+		return nil // the next sync sees the segment that comes after
+	}
+	g := segs[len(segs)-1]
+	g.mu.Lock()
+	m := mark{generation: l.generation, base: g.base, size: g.syncedSize, resume: g.flushed}
+	g.mu.Unlock()
+	l.markBuf = m.encode(l.markBuf)
+	if err := l.dir.WriteHint(markName, l.markBuf); err != nil {
+		return fmt.Errorf("write synced mark: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package disk
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// dataSync is fdatasync: the bytes and the size, not the times.
+func dataSync(f *os.File) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var syncErr error
+	err = conn.Control(func(fd uintptr) {
+		for {
+			if syncErr = unix.Fdatasync(int(fd)); !errors.Is(syncErr, unix.EINTR) {
+				return
+			}
+		}
+	})
+	return errors.Join(err, syncErr)
+}
+
+// startWriteback is sync_file_range without waiting. It is a hint: a file system
+// that does not know it writes later.
+func startWriteback(f *os.File, from, to int64) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Control(func(fd uintptr) {
+		_ = unix.SyncFileRange(int(fd), from, to-from, unix.SYNC_FILE_RANGE_WRITE)
+	})
+}
+
+// lockFile locks a file for this process; the kernel lets go of it when the process ends.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
