@@ -140,12 +140,15 @@ func (c *impl) enter(id string) *group {
 	for c.phase.Load() != phaseClosed {
 		c.mu.Lock()
 		g := c.groups[id]
-		if g == nil {
+		if g == nil && c.phase.Load() != phaseClosed { // Close looks at the map after it has said so
 			g = c.fresh(id)
 			g.core = rebalance.NewClassic(c.limits(), time.Now())
 			c.groups[id] = g
 		}
 		c.mu.Unlock()
+		if g == nil {
+			return nil
+		}
 		g.mu.Lock()
 		if !g.gone {
 			return g

@@ -1,0 +1,269 @@
+package txn
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hawserio/hawser/kafka"
+)
+
+const (
+	phaseLoading int32 = iota
+	phaseReady
+	phaseClosed
+)
+
+const (
+	defaultMaxTimeout = 15 * time.Minute
+	expireEvery       = time.Hour // Kafka's transaction.remove.expired.transaction.cleanup.interval.ms
+	loadAtOnce        = 4         // partitions read side by side
+	recordsMax        = 64 << 20  // bytes of one batch's decompressed records
+)
+
+type impl struct {
+	cfg    Config
+	env    Env
+	doors  doors
+	log    *slog.Logger
+	shards []*shard
+
+	phase atomic.Int32
+	life  context.Context // ends with Close; it bounds what goes on without a request
+	end   context.CancelFunc
+	work  sync.WaitGroup
+
+	mu        sync.Mutex // guards the maps; taken after an entry's lock
+	entries   map[string]*entry
+	producers map[kafka.ProducerID]*entry // by the producer id they have now
+}
+
+// entry is one transactional id. Its lock is held while it decides, appends and replays, never while it waits for the sync.
+type entry struct {
+	id    string
+	shard *shard
+
+	mu    sync.Mutex
+	gone  bool // no longer in the map: look the id up again
+	t     transaction
+	end   kafka.Offset  // exclusive end of the id's last record in the state log
+	done  chan struct{} // closed when the markers of the decided transaction are written; nil if none are to be
+	timer *time.Timer   // aborts an ongoing transaction at its time-out
+}
+
+func newCoordinator(cfg Config, env Env, d doors) *Coordinator {
+	if cfg.MaxTimeout <= 0 {
+		cfg.MaxTimeout = defaultMaxTimeout
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Coordinator{impl{cfg: cfg, env: env, doors: d, log: cfg.Logger,
+		entries: map[string]*entry{}, producers: map[kafka.ProducerID]*entry{}}}
+	c.life, c.impl.end = context.WithCancel(context.Background())
+	for n := range max(env.StatePartitions, 1) {
+		c.shards = append(c.shards, &shard{n: n, open: d.open})
+	}
+	return c
+}
+
+// Close ends timers and the writing of markers, which the next Load takes up again.
+func (c *Coordinator) Close() {
+	c.phase.Store(phaseClosed)
+	c.impl.end()
+	for _, e := range c.all() {
+		e.mu.Lock()
+		e.gone = true
+		e.disarm()
+		e.mu.Unlock()
+	}
+	c.work.Wait()
+}
+
+func (c *impl) ready() kafka.ErrorCode {
+	switch c.phase.Load() {
+	case phaseLoading:
+		return kafka.CoordinatorLoadInProgress
+	case phaseClosed:
+		return kafka.NotCoordinator
+	}
+	return kafka.None
+}
+
+// Load replays the state topic and goes on with what was decided; until it is done requests are answered COORDINATOR_LOAD_IN_PROGRESS.
+func (c *Coordinator) Load(ctx context.Context) error {
+	if _, ok := c.env.TopicID(kafka.TransactionStateTopic); ok {
+		reads, ctx := errgroup.WithContext(ctx)
+		reads.SetLimit(loadAtOnce)
+		for _, s := range c.shards {
+			reads.Go(func() error { return c.loadShard(ctx, s) })
+		}
+		if err := reads.Wait(); err != nil {
+			return err
+		}
+	}
+	for _, e := range c.all() {
+		e.mu.Lock()
+		switch {
+		case e.t.state == Dead:
+			c.forget(e)
+		case e.t.state.preparing():
+			c.finish(e)
+		case e.t.state == Ongoing:
+			c.arm(e)
+		}
+		e.mu.Unlock()
+	}
+	if !c.phase.CompareAndSwap(phaseLoading, phaseReady) {
+		return context.Canceled
+	}
+	if c.cfg.IDExpiration > 0 {
+		c.work.Go(c.expireForEver)
+	}
+	return nil
+}
+
+func (c *impl) loadShard(ctx context.Context, s *shard) error {
+	log, err := s.get(ctx)
+	if err != nil {
+		return err
+	}
+	at, end, _ := log.bounds()
+	for at < end {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		batches, err := log.read(at)
+		if err != nil {
+			return fmt.Errorf("read %s-%d at %d: %w", kafka.TransactionStateTopic, s.n, at, err)
+		}
+		before := at
+		for b, err := range batches.All() {
+			if err != nil {
+				return fmt.Errorf("read %s-%d at %d: %w", kafka.TransactionStateTopic, s.n, at, err)
+			}
+			for r, err := range b.Records(recordsMax) {
+				if err != nil {
+					return fmt.Errorf("read %s-%d: %w", kafka.TransactionStateTopic, s.n, err)
+				}
+				if err := c.loadRecord(s, r.Key, r.Value, r.Offset+1); err != nil {
+					return fmt.Errorf("replay %s-%d at %d: %w", kafka.TransactionStateTopic, s.n, r.Offset, err)
+				}
+			}
+			at = b.NextOffset()
+		}
+		if at == before {
+			return fmt.Errorf("read %s-%d at %d: the log says it ends at %d and has no more batches", kafka.TransactionStateTopic, s.n, at, end)
+		}
+	}
+	return nil
+}
+
+func (c *impl) loadRecord(s *shard, key, value []byte, end kafka.Offset) error {
+	id, err := decodeKey(key)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	e := c.entries[id]
+	if e == nil {
+		e = &entry{id: id, shard: s, t: transaction{id: id, producer: kafka.NoProducerID, state: Dead}}
+		c.entries[id] = e
+	}
+	c.mu.Unlock()
+	e.end = end
+	return c.replay(e, value, end)
+}
+
+// lookup finds an id and locks it; nil if it is not known.
+func (c *impl) lookup(id string) *entry {
+	for {
+		c.mu.Lock()
+		e := c.entries[id]
+		c.mu.Unlock()
+		if e == nil || e.hold() {
+			return e
+		}
+		if c.ready() != kafka.None {
+			return nil
+		}
+	}
+}
+
+// hold locks the entry; false, and not locked, if it is no longer in the map.
+func (e *entry) hold() bool {
+	e.mu.Lock()
+	if e.gone {
+		e.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+// enter finds or makes an id and locks it; nil when the coordinator has closed. A new one has state Dead until
+// something is written about it, and must be left with leave.
+func (c *impl) enter(id string) *entry {
+	for c.ready() == kafka.None {
+		c.mu.Lock()
+		e := c.entries[id]
+		if e == nil && c.ready() == kafka.None { // Close looks at the map after it has said so
+			e = &entry{id: id, shard: c.shards[kafka.PartitionFor(id, int32(len(c.shards)))],
+				t: transaction{id: id, producer: kafka.NoProducerID, state: Dead}}
+			c.entries[id] = e
+		}
+		c.mu.Unlock()
+		if e != nil && e.hold() {
+			return e
+		}
+	}
+	return nil
+}
+
+// leave unlocks the entry, and forgets it if nothing was ever written about it or its id has expired.
+func (c *impl) leave(e *entry) {
+	if e.t.state == Dead && !e.gone {
+		c.forget(e)
+	}
+	e.mu.Unlock()
+}
+
+func (c *impl) forget(e *entry) {
+	e.gone = true
+	e.disarm()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.entries, e.id)
+}
+
+// all lists the ids by name.
+func (c *impl) all() []*entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]*entry, 0, len(c.entries))
+	for _, e := range c.entries {
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b *entry) int { return cmp.Compare(a.id, b.id) })
+	return list
+}
+
+// code is what a client hears of an error of ours.
+func code(err error) kafka.ErrorCode {
+	switch code := kafka.CodeOf(err); code {
+	case kafka.UnknownServerError, kafka.UnknownTopicOrPartition, kafka.RequestTimedOut, kafka.NotEnoughReplicas:
+		return kafka.CoordinatorNotAvailable
+	case kafka.NotLeaderForPartition, kafka.KafkaStorageError:
+		return kafka.NotCoordinator
+	case kafka.MessageTooLarge, kafka.RecordListTooLarge:
+		return kafka.UnknownServerError
+	default:
+		return code
+	}
+}

@@ -1,0 +1,162 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/hawserio/hawser/partition"
+)
+
+// stateLog is what the coordinator needs of one partition of the state topic.
+type stateLog interface {
+	// append writes a batch and returns the exclusive end of what must be synced.
+	append(ctx context.Context, b batch.Batch) (kafka.Offset, error)
+	waitSynced(ctx context.Context, next kafka.Offset) error
+	// bounds are the first offset, the exclusive end of what may be read, and the published epoch.
+	bounds() (start, end kafka.Offset, epoch kafka.LeaderEpoch)
+	// read returns whole batches from the one that holds from on; none at the end.
+	read(from kafka.Offset) (batch.Batches, error)
+}
+
+// doors are the ways out of the coordinator.
+type doors struct {
+	open   func(ctx context.Context, n int32) (stateLog, error)
+	exists func(tp kafka.TopicPartition) bool
+	// mark appends a marker and returns how to wait for its sync; UNKNOWN_TOPIC_OR_PARTITION if the partition is gone.
+	mark func(ctx context.Context, tp kafka.TopicPartition, m marking) (wait func(context.Context) error, err error)
+}
+
+// marking is what a marker says.
+type marking struct {
+	id          kafka.ProducerID
+	epoch       int16
+	marker      batch.Marker
+	coordinator int32 // epoch of this coordinator
+}
+
+// partitionLog is a real partition.
+type partitionLog struct{ p *partition.Partition }
+
+func (l partitionLog) append(ctx context.Context, b batch.Batch) (kafka.Offset, error) {
+	appended, err := l.p.Append(ctx, batch.Batches(b), nil)
+	return appended.Next, err
+}
+
+func (l partitionLog) waitSynced(ctx context.Context, next kafka.Offset) error {
+	return l.p.WaitSynced(ctx, next)
+}
+
+func (l partitionLog) bounds() (start, end kafka.Offset, epoch kafka.LeaderEpoch) {
+	at := l.p.Offsets()
+	return at.LogStart, at.HighWatermark, at.Epoch
+}
+
+// loadBytes is how much of the state topic is read at once.
+const loadBytes = 1 << 20
+
+func (l partitionLog) read(from kafka.Offset) (batch.Batches, error) {
+	answer, err := l.p.Read(partition.Read{From: from, MaxBytes: loadBytes, AtLeastOne: true,
+		Isolation: kafka.ReadUncommitted, CurrentEpoch: kafka.NoEpoch, LastEpoch: kafka.NoEpoch})
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Slice.Close()
+	if answer.Slice.Length == 0 {
+		return nil, nil
+	}
+	return answer.Slice.Bytes()
+}
+
+// shard is one partition of the state topic.
+type shard struct {
+	n    int32
+	open func(ctx context.Context, n int32) (stateLog, error)
+	mu   sync.Mutex
+	log  stateLog // nil until first needed
+}
+
+func (s *shard) get(ctx context.Context) (stateLog, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.log != nil {
+		return s.log, nil
+	}
+	log, err := s.open(ctx, s.n)
+	if err != nil {
+		return nil, fmt.Errorf("open partition %d of %s: %w", s.n, kafka.TransactionStateTopic, err)
+	}
+	s.log = log
+	return log, nil
+}
+
+// write appends the id's new state, nil for a tombstone, and replays it. The entry's lock is held. The state may be
+// spoken of, and acted on, once entry.synced says so.
+func (c *impl) write(ctx context.Context, e *entry, next *transaction) error {
+	log, err := e.shard.get(ctx)
+	if err != nil {
+		return err
+	}
+	r := batch.Record{Timestamp: time.Now().UnixMilli(), Key: encodeKey(e.id)}
+	if next != nil {
+		r.Value = encodeValue(*next)
+	}
+	spec := batch.Spec{ProducerID: kafka.NoProducerID, ProducerEpoch: -1, BaseSequence: -1}
+	b, err := batch.Build(spec, []batch.Record{r})
+	if err != nil {
+		panic("BUG: an uncompressed batch cannot fail to build: " + err.Error())
+	}
+	end, err := log.append(ctx, b)
+	if err != nil {
+		return fmt.Errorf("append to %s-%d: %w", kafka.TransactionStateTopic, e.shard.n, err)
+	}
+	e.end = end
+	if err := c.replay(e, r.Value, end); err != nil {
+		return err
+	}
+	if next != nil {
+		e.t.lastEpoch = next.lastEpoch
+	}
+	return nil
+}
+
+// replay applies a stored state. It is the one place where an id's state changes.
+func (c *impl) replay(e *entry, value []byte, end kafka.Offset) error {
+	next := transaction{id: e.id, state: Dead}
+	if value != nil {
+		var err error
+		if next, err = decodeValue(e.id, value, end); err != nil {
+			return err
+		}
+	}
+	for tp := range next.partitions {
+		if added, ok := e.t.partitions[tp]; ok && e.t.state == Ongoing {
+			next.partitions[tp] = added // an earlier record took it in
+		}
+	}
+	next.lastEpoch = noEpoch
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.producers[e.t.producer] == e {
+		delete(c.producers, e.t.producer)
+	}
+	if next.state != Dead {
+		c.producers[next.producer] = e
+	}
+	e.t = next
+	return nil
+}
+
+func (c *impl) synced(ctx context.Context, e *entry, end kafka.Offset) error {
+	if end <= 0 {
+		return nil
+	}
+	log, err := e.shard.get(ctx)
+	if err != nil {
+		return err
+	}
+	return log.waitSynced(ctx, end)
+}
