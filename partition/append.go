@@ -1,0 +1,288 @@
+package partition
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/store"
+)
+
+// Append validates one producer's batch fully, gives it the next offsets and the
+// published epoch, and writes it. bs is written into and is the caller's again on return.
+// Errors are kafka.Error: on a mirror INVALID_REQUEST "Cannot append records to
+// read-only mirror topic '<t>'".
+// Transactional batches need confirm (rule P2): the coordinator's word that this partition is in the producer's ongoing
+// transaction; a nil confirm refuses them. No lock is held while it runs.
+func (p *Partition) Append(ctx context.Context, bs batch.Batches, confirm func(kafka.ProducerID, int16) error) (Appended, error) {
+	if err := p.openForAppend(); err != nil {
+		return Appended{}, err
+	}
+	now := p.now()
+	in, err := validate(bs, p.name, p.cfg.Load(), now.UnixMilli())
+	if err != nil {
+		return Appended{}, err
+	}
+	b := in.batch
+	if err := p.beginEpoch(); err != nil {
+		return Appended{}, err
+	}
+	g, err := p.confirmed(b, confirm)
+	if err != nil {
+		return Appended{}, err
+	}
+	defer p.dropGuard(b.ProducerID(), g)
+	if err := p.owner.syncer.reserve(ctx, len(b)); err != nil {
+		return Appended{}, kafka.Errorf(kafka.RequestTimedOut, "Partition %s: the disk does not keep up: %v.", p.name, err)
+	}
+	result, err := p.appendOwn(b, g)
+	if err != nil || result.Duplicate {
+		p.owner.syncer.release(int64(len(b)))
+		return result, err
+	}
+	p.owner.syncer.appended(p, len(b), atOnce)
+	result.LogAppendTime = in.logAppendTime
+	return result, nil
+}
+
+// openForAppend says why a producer may not append now.
+func (p *Partition) openForAppend() error {
+	p.marks.mu.RLock()
+	defer p.marks.mu.RUnlock()
+	m := &p.marks
+	switch {
+	case m.err != nil:
+		return m.err
+	case m.entry.Role == meta.RoleOpen && !m.frozen:
+		return nil
+	case m.entry.Role == meta.RoleOpen:
+		return kafka.Errorf(kafka.NotLeaderForPartition, "Partition %s is being opened.", p.name)
+	}
+	return kafka.Errorf(kafka.InvalidRequest, "Cannot append records to read-only mirror topic '%s'", p.name.Topic)
+}
+
+// beginEpoch publishes a new leader epoch before the first local append after a start (rule E6), so that
+// a log which comes back shorter than it was is told from the one that was there before.
+func (p *Partition) beginEpoch() error {
+	p.mu.Lock()
+	needed := p.newEpoch
+	p.mu.Unlock()
+	if !needed {
+		return nil
+	}
+	c := &change{p: p, mutate: func(now meta.Partition) (meta.Partition, error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.newEpoch { // not done by another append meanwhile
+			now.Epoch = max(now.Epoch, p.log.LastEpoch()) + 1
+		}
+		return now, nil
+	}}
+	p.owner.storer.store([]*change{c})
+	if c.err != nil {
+		return kafka.Errorf(kafka.NotLeaderForPartition, "Partition %s could not begin a leader epoch: %v.", p.name, c.err)
+	}
+	p.mu.Lock()
+	p.newEpoch = false
+	p.mu.Unlock()
+	return nil
+}
+
+// guard is held by appends whose transaction is being confirmed. A marker that comes
+// between the confirmation and the append breaks it: the transaction confirmed is over.
+type guard struct {
+	holders int
+	broken  bool
+}
+
+// confirmed asks the coordinator about a transactional batch (rule P2). A transaction that is open
+// here already has been confirmed: mirrored ones were ended when mirroring stopped.
+func (p *Partition) confirmed(b batch.Batch, confirm func(kafka.ProducerID, int16) error) (*guard, error) {
+	if !b.IsTransactional() {
+		return nil, nil
+	}
+	if confirm == nil {
+		return nil, kafka.Errorf(kafka.InvalidTxnState, "Partition %s: a transactional batch came without its transaction.", p.name)
+	}
+	id, epoch := b.ProducerID(), b.ProducerEpoch()
+	p.mu.Lock()
+	if p.derived.hasOpen(id, epoch) {
+		p.mu.Unlock()
+		return nil, nil
+	}
+	g := p.guards[id]
+	if g == nil {
+		g = &guard{}
+		p.guards[id] = g
+	}
+	g.holders++
+	p.mu.Unlock()
+	if err := confirm(id, epoch); err != nil {
+		p.dropGuard(id, g)
+		return nil, err
+	}
+	return g, nil
+}
+
+func (p *Partition) dropGuard(id kafka.ProducerID, g *guard) {
+	if g == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if g.holders--; g.holders == 0 && p.guards[id] == g {
+		delete(p.guards, id)
+	}
+}
+
+// appendOwn gives a checked batch its place. g is the guard of a transaction that was confirmed
+// just now, nil if it was open or there is none.
+func (p *Partition) appendOwn(b batch.Batch, g *guard) (Appended, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.openForAppend(); err != nil {
+		return Appended{}, err
+	}
+	result := Appended{LogAppendTime: -1, LogStart: p.log.StartOffset()}
+	repeated, err := p.derived.check(b)
+	if err != nil {
+		return Appended{}, err
+	}
+	if repeated != nil {
+		result.Base, result.Next, result.Duplicate = repeated.base, repeated.lastOffset+1, true
+		return result, nil
+	}
+	if b.IsTransactional() && (g == nil || g.broken) && !p.derived.hasOpen(b.ProducerID(), b.ProducerEpoch()) {
+		return Appended{}, kafka.Errorf(kafka.InvalidTxnState, "Partition %s: the transaction of producer %d has ended.", p.name, b.ProducerID())
+	}
+	b.SetBaseOffset(p.end())
+	b.SetLeaderEpoch(p.Entry().Epoch)
+	if err := p.write(batch.Batches(b)); err != nil {
+		return Appended{}, err
+	}
+	p.took(b)
+	p.grown()
+	result.Base, result.Next = b.BaseOffset(), b.NextOffset()
+	return result, nil
+}
+
+// write appends to the log. It needs mu. A log that could not be written takes no more until it is
+// opened again.
+func (p *Partition) write(bs batch.Batches) error {
+	err := p.log.Append(bs, p.now())
+	switch {
+	case err == nil:
+		p.virtualEnd = 0
+		p.unsaved += int64(len(bs))
+		return nil
+	case errors.Is(err, store.ErrFailed):
+		failed := p.storageError("append to the log", err)
+		p.fail(failed)
+		return failed
+	}
+	return p.storageError("append to the log", err) // refused, with nothing written
+}
+
+// took takes a batch that is in the log now into the producers' state, and a
+// transaction that it ended into the marks. It needs mu.
+func (p *Partition) took(b batch.Batch) {
+	ended, ok := p.derived.take(b, p.now().UnixMilli())
+	if !ok {
+		return
+	}
+	p.marks.mu.Lock()
+	p.marks.ended = append(p.marks.ended, ended)
+	p.marks.mu.Unlock()
+}
+
+// grown shows the new end after an append. It needs mu.
+func (p *Partition) grown() {
+	m := &p.marks
+	m.mu.Lock()
+	m.logEnd = p.end()
+	m.logStart = p.log.StartOffset()
+	m.firstOpen, m.aborted = p.derived.firstOpen(), p.derived.aborted
+	var err error
+	if p.owner.cfg.Unsafe {
+		m.synced = m.logEnd
+		err = m.move()
+	}
+	m.mu.Unlock()
+	p.failOn(err)
+}
+
+// AppendMarker ends the producer's transaction here (WriteTxnMarkers, a coordinator's own). On a
+// partition that is not open it succeeds without writing, as for a producer that has none open (rule R5).
+// Base and Next are then the log's end.
+func (p *Partition) AppendMarker(ctx context.Context, id kafka.ProducerID, epoch int16, marker batch.Marker, coordinatorEpoch int32) (Appended, error) {
+	if err := p.Err(); err != nil {
+		return Appended{}, err
+	}
+	if p.Entry().Role == meta.RoleOpen {
+		if err := p.beginEpoch(); err != nil {
+			return Appended{}, err
+		}
+	}
+	const size = 128 // at least a marker's
+	if err := p.owner.syncer.reserve(ctx, size); err != nil {
+		return Appended{}, kafka.Errorf(kafka.RequestTimedOut, "Partition %s: the disk does not keep up: %v.", p.name, err)
+	}
+	result, wrote, err := p.appendMarker(id, epoch, marker, coordinatorEpoch)
+	if !wrote {
+		p.owner.syncer.release(size)
+		return result, err
+	}
+	p.owner.syncer.appended(p, size, atOnce)
+	return result, nil
+}
+
+func (p *Partition) appendMarker(id kafka.ProducerID, epoch int16, marker batch.Marker, coordinatorEpoch int32) (result Appended, wrote bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if g := p.guards[id]; g != nil {
+		g.broken = true
+		delete(p.guards, id)
+	}
+	result = Appended{Base: p.end(), Next: p.end(), LogAppendTime: -1, LogStart: p.log.StartOffset()}
+	if err := p.openForAppend(); err != nil {
+		switch {
+		case p.Err() != nil || p.Entry().Role == meta.RoleOpen:
+			return Appended{}, false, err // retriable: it is out of service, or about to open
+		}
+		p.owner.cfg.Logger.Info("a transaction marker was not written: the partition is not open for producers",
+			"topic", p.name.Topic, "partition", p.name.Partition, "producer_id", id, "producer_epoch", epoch)
+		return result, false, nil
+	}
+	s := p.derived.byID[id]
+	if s == nil {
+		return result, false, nil
+	}
+	if epoch < s.epoch {
+		return Appended{}, false, kafka.Errorf(kafka.InvalidProducerEpoch, "Epoch of producer %d is %d, which is smaller than the last seen epoch %d.", id, epoch, s.epoch)
+	}
+	// Coordinator epochs compare only within one cluster (rule P4).
+	if coordinatorEpoch < s.coordinatorEpoch && !isForeign(id, p.owner.cfg.ProducerPrefix) && p.Entry().Stop == nil {
+		return Appended{}, false, kafka.Errorf(kafka.TransactionCoordinatorFenced, "Invalid coordinator epoch %d for producer %d, the last one seen is %d.", coordinatorEpoch, id, s.coordinatorEpoch)
+	}
+	if s.txnStart == kafka.NoOffset {
+		// Nothing to end, but earlier epochs of the producer are fenced from here on.
+		p.derived.touch(id, epoch, p.now().UnixMilli())
+		return result, false, nil
+	}
+	now := p.now()
+	b := batch.BuildMarker(batch.Spec{
+		BaseOffset:    p.end(),
+		LeaderEpoch:   p.Entry().Epoch,
+		ProducerID:    id,
+		ProducerEpoch: epoch,
+	}, marker, coordinatorEpoch, now.UnixMilli())
+	if err := p.write(batch.Batches(b)); err != nil {
+		return Appended{}, false, err
+	}
+	p.took(b)
+	p.grown()
+	result.Base, result.Next = b.BaseOffset(), b.NextOffset()
+	return result, true, nil
+}

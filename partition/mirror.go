@@ -1,0 +1,195 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/hawserio/hawser/meta"
+)
+
+// Mirrored is bytes of a source, with what a fetcher knows about them.
+type Mirrored struct {
+	Generation int64         // as Offsets said when the fetch was asked
+	FetchedAt  kafka.Offset  // the offset the fetch was asked at; must be LogEnd now (rule D3)
+	Batches    batch.Batches // whole batches; the caller's again on return
+}
+
+// Errors of AppendMirrored that a fetcher tells apart with errors.Is.
+var (
+	// ErrStale says that a mirrored append names a generation or position that is no longer current.
+	// The fetcher asks Offsets and fetches again.
+	ErrStale error = kafka.Errorf(kafka.FencedLeaderEpoch, "the partition has moved on since this was fetched")
+	// ErrOverlap says that a batch holds offsets that the log has, and others that it has not, or that
+	// batches do not follow each other (case C15).
+	ErrOverlap error = kafka.Errorf(kafka.InvalidRecord, "the source's batches overlap with what is mirrored already")
+	// ErrEpochBack says that a batch's leader epoch is below that of the batch before it.
+	ErrEpochBack error = kafka.Errorf(kafka.InvalidRecord, "the source's leader epoch went back")
+)
+
+// run is a checked run of mirrored batches.
+type run struct {
+	bytes       batch.Batches
+	first, last batch.Batch
+	count       int
+}
+
+// AppendMirrored stores the source's bytes as they are: offsets, epochs, producer
+// ids, timestamps, codec, CRC. It checks magic, CRC, order of offsets and epochs. Batches that end below
+// LogEnd are dropped; one that overlaps it without being whole is an error. It
+// returns before the sync, and waits when too much is unsynced. Errors: ErrStale, ErrOverlap, ErrEpochBack,
+// batch.ErrMagic, batch.ErrCRC, batch.ErrShort wrapped; kafka.Error else. Nothing is stored with an error.
+func (p *Partition) AppendMirrored(ctx context.Context, m Mirrored) error {
+	r, err := checkMirrored(m.Batches, m.FetchedAt)
+	if err != nil {
+		return fmt.Errorf("mirror partition %s: %w", p.name, err)
+	}
+	if r.count == 0 {
+		return p.current(m)
+	}
+	if err := p.owner.syncer.reserve(ctx, len(r.bytes)); err != nil {
+		return err
+	}
+	if err := p.appendMirrored(m, r); err != nil {
+		p.owner.syncer.release(int64(len(r.bytes)))
+		return err
+	}
+	p.owner.syncer.appended(p, len(r.bytes), soon)
+	return nil
+}
+
+// checkMirrored checks everything that needs no lock, and drops what ends at or below end.
+func checkMirrored(bs batch.Batches, end kafka.Offset) (run, error) {
+	var r run
+	next, epoch := kafka.Offset(0), kafka.NoEpoch
+	skipped, at := 0, 0
+	for b, err := range bs.All() {
+		if err != nil {
+			return run{}, fmt.Errorf("read mirrored batches at byte %d: %w", at, err)
+		}
+		if err := b.CheckCRC(); err != nil {
+			return run{}, fmt.Errorf("check mirrored batches: %w", err)
+		}
+		switch {
+		case b.BaseOffset() < next:
+			return run{}, fmt.Errorf("%w: batch [%d..%d] follows offset %d", ErrOverlap, b.BaseOffset(), b.LastOffset(), next-1)
+		case b.LeaderEpoch() < epoch:
+			return run{}, fmt.Errorf("%w: from %d to %d at offset %d", ErrEpochBack, epoch, b.LeaderEpoch(), b.BaseOffset())
+		case b.LeaderEpoch() > epochMax:
+			return run{}, kafka.Errorf(kafka.InvalidRecord, "the source's leader epoch %d at offset %d is above the largest supported one, %d", b.LeaderEpoch(), b.BaseOffset(), epochMax)
+		}
+		next, epoch = b.NextOffset(), b.LeaderEpoch()
+		at += len(b)
+		if next <= end {
+			skipped = at
+			continue
+		}
+		if r.count == 0 {
+			r.first = b
+		}
+		r.last = b
+		r.count++
+	}
+	r.bytes = bs[skipped:at]
+	return r, nil
+}
+
+// current says whether what was fetched is for the partition as it is now. It takes and frees mu.
+func (p *Partition) current(m Mirrored) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.checkCurrent(m)
+}
+
+// checkCurrent needs mu.
+func (p *Partition) checkCurrent(m Mirrored) error {
+	if err := p.Err(); err != nil {
+		return err
+	}
+	entry := p.Entry()
+	switch {
+	case p.shut || m.FetchedAt != p.end():
+		return ErrStale
+	case m.Generation != entry.Generation && !plantGenerationNotChecked:
+		return ErrStale
+	case entry.Role != meta.RoleMirror:
+		return ErrStale
+	}
+	return nil
+}
+
+func (p *Partition) appendMirrored(m Mirrored, r run) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.checkCurrent(m); err != nil {
+		return err
+	}
+	// Only in an empty log may the first batch begin below the end: below a start that
+	// lies inside of it. Behind a jump it may reach down into the hole.
+	if logEnd := p.log.EndOffset(); r.first.BaseOffset() < logEnd && p.log.StartOffset() < logEnd {
+		return fmt.Errorf("mirror partition %s: %w: batch [%d..%d] at log end %d", p.name, ErrOverlap, r.first.BaseOffset(), r.first.LastOffset(), logEnd)
+	}
+	if last := p.log.LastEpoch(); r.first.LeaderEpoch() < last {
+		return fmt.Errorf("mirror partition %s: %w: from %d to %d at offset %d", p.name, ErrEpochBack, last, r.first.LeaderEpoch(), r.first.BaseOffset())
+	}
+	if err := p.write(r.bytes); err != nil {
+		return err
+	}
+	marks := &p.marks
+	top := kafka.NoEpoch
+	for b, err := range r.bytes.All() {
+		if err != nil {
+			return errors.Join(errors.New("BUG: batches were checked before"), err)
+		}
+		p.took(b)
+		if epoch := b.LeaderEpoch(); epoch > top {
+			// Before the end is shown: a sync under way must not carry the high watermark past it (rule E4).
+			top = epoch
+			marks.mu.Lock()
+			marks.addGate(epoch, b.BaseOffset())
+			marks.mu.Unlock()
+		}
+	}
+	p.grown()
+	return nil
+}
+
+// FollowLogStart moves a mirror's log start to the source's, as far as its high watermark (rule D4).
+func (p *Partition) FollowLogStart(ctx context.Context, generation int64, source kafka.Offset) error {
+	if source <= p.Offsets().LogStart {
+		return nil
+	}
+	if err := p.lockOrder(ctx); err != nil {
+		return err
+	}
+	defer p.unlockOrder()
+	if err := p.Err(); err != nil {
+		return err
+	}
+	if entry := p.Entry(); entry.Role != meta.RoleMirror || entry.Generation != generation || p.unsettled.Load() {
+		return ErrStale
+	}
+	return p.moveStart(min(source, p.Offsets().HighWatermark))
+}
+
+// moveStart moves the log start forward. It needs order.
+func (p *Partition) moveStart(to kafka.Offset) error {
+	p.syncing.Lock()
+	defer p.syncing.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// A hole at the log's end is in the entry, not in the log: the start cannot lie in it.
+	if err := p.log.SetStart(min(to, p.log.EndOffset())); err != nil {
+		return p.storageError("move the log start", err)
+	}
+	p.derived.dropBelow(p.log.StartOffset())
+	m := &p.marks
+	m.mu.Lock()
+	m.logStart, m.aborted = p.log.StartOffset(), p.derived.aborted
+	err := m.move()
+	m.mu.Unlock()
+	p.failOn(err)
+	return p.Err()
+}

@@ -1,0 +1,199 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hawserio/hawser/commitlog"
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/store"
+)
+
+// Stream is where the owner's entries are stored, in order and guarded: meta.Meta
+// is one. Entries are written here first and acted on afterwards. A topic without
+// entries is kafka.UnknownTopicID; decide may return nil to leave a topic as it is.
+type Stream interface {
+	UpdatePartitions(ctx context.Context, topics []kafka.TopicID, decide func(*meta.Partitions) (*meta.Partitions, error)) error
+}
+
+// Config is the owner's own settings.
+type Config struct {
+	ClusterID      string
+	ProducerPrefix uint32        // a producer id with another high half is foreign (DESIGN section 6)
+	SyncDelay      time.Duration // how long a mirror's bytes may wait for the shared sync: 10 ms
+	SyncBytes      int64         // unsynced bytes of all partitions that start one at once: 32 MiB
+	UnsyncedMax    int64         // and at which appends wait: 64 MiB
+	Unsafe         bool          // no sync: the high watermark is the written end (comparison runs only)
+	Logger         *slog.Logger
+	Now            func() time.Time // time.Now where nil
+}
+
+// TopicConfig is what the partition must know of its topic's configs.
+type TopicConfig struct {
+	Log                  commitlog.Config
+	MaxMessageBytes      int  // of one batch, compressed
+	LogAppendTime        bool // message.timestamp.type
+	TimestampBeforeMaxMs int64
+	TimestampAfterMaxMs  int64
+	Compression          string // compression.type: producer, uncompressed, gzip, snappy, lz4, zstd
+	Compacted            bool   // cleanup.policy has compact: records need keys
+}
+
+// openAtOnce is how many logs are opened, synced or closed at the same time when there are many.
+const openAtOnce = 16
+
+// Owner is all partitions of this broker and the one group commit they share.
+type Owner struct {
+	cfg        Config
+	store      store.Store
+	storer     *storer
+	syncer     *syncer
+	reconciler *reconciler
+
+	mu         sync.RWMutex // guards partitions and closed
+	partitions map[kafka.PartitionID]*Partition
+	closed     bool
+	opening    sync.Mutex // held by Open and Delete: one topic is opened or deleted by one at a time
+}
+
+// NewOwner makes an owner without partitions. Zero sizes and delays take the values that Config names.
+func NewOwner(cfg Config, st store.Store, stream Stream) *Owner {
+	if cfg.SyncDelay <= 0 {
+		cfg.SyncDelay = 10 * time.Millisecond
+	}
+	if cfg.SyncBytes <= 0 {
+		cfg.SyncBytes = 32 << 20
+	}
+	if cfg.UnsyncedMax <= 0 {
+		cfg.UnsyncedMax = 64 << 20
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	o := &Owner{cfg: cfg, store: st, storer: &storer{stream: stream}, syncer: newSyncer(cfg), partitions: map[kafka.PartitionID]*Partition{}}
+	o.reconciler = newReconciler(o)
+	return o
+}
+
+// Get finds an open partition, nil if it is not here.
+func (o *Owner) Get(id kafka.PartitionID) *Partition {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.partitions[id]
+}
+
+// all lists the partitions of these topics, or of every topic for nil, in no order.
+func (o *Owner) all(topics map[kafka.TopicID]bool) []*Partition {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	var list []*Partition
+	for id, p := range o.partitions {
+		if topics == nil || topics[id.Topic] {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Configure replaces the topic's configs on its open partitions.
+func (o *Owner) Configure(topic kafka.TopicID, cfg TopicConfig) {
+	for _, p := range o.all(map[kafka.TopicID]bool{topic: true}) {
+		p.cfg.Store(&cfg)
+		if p.log != nil {
+			p.log.Configure(cfg.Log)
+		}
+	}
+}
+
+// UnsyncedBytes is what a crash would take now, in bytes, over all partitions.
+func (o *Owner) UnsyncedBytes() int64 { return o.syncer.total() }
+
+// Delete closes the topic's partitions, wakes who waits on them and removes their directories. Repeatable.
+func (o *Owner) Delete(topic kafka.TopicID, partitions int32) error {
+	o.opening.Lock()
+	defer o.opening.Unlock()
+	gone := kafka.Errorf(kafka.UnknownTopicOrPartition, "The topic with id %s was deleted.", topic)
+	var errs []error
+	for n := range partitions {
+		id := kafka.PartitionID{Topic: topic, Partition: n}
+		o.mu.Lock()
+		p := o.partitions[id]
+		delete(o.partitions, id)
+		o.mu.Unlock()
+		if p != nil {
+			// What Close could not write is about to be removed.
+			_ = p.close(gone)
+		}
+		if err := o.store.Remove(id); err != nil {
+			errs = append(errs, fmt.Errorf("remove partition %s: %w", id, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close syncs and closes everything.
+func (o *Owner) Close() error {
+	o.opening.Lock()
+	defer o.opening.Unlock()
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		return nil
+	}
+	o.closed = true
+	o.mu.Unlock()
+	o.reconciler.close()
+	o.syncer.close()
+	leaving := kafka.Errorf(kafka.NotLeaderForPartition, "The broker is shutting down.")
+	return inParallel(o.all(nil), func(p *Partition) error { return p.close(leaving) })
+}
+
+// close takes the partition out of service for good, then syncs and closes its log.
+func (p *Partition) close(why error) error {
+	healthy := p.Err() == nil
+	p.fail(why)
+	p.order <- struct{}{}
+	defer p.unlockOrder()
+	p.syncing.Lock()
+	defer p.syncing.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shut = true
+	if p.log == nil {
+		return nil
+	}
+	var errs []error
+	if healthy && p.unsaved > 0 {
+		errs = append(errs, p.saveSnapshot(p.derived.end, p.derived.encode()))
+	}
+	errs = append(errs, p.log.Close())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close partition %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// inParallel runs do for each, some at a time, and joins the errors.
+func inParallel(list []*Partition, do func(*Partition) error) error {
+	var g errgroup.Group
+	g.SetLimit(openAtOnce)
+	errs := make([]error, len(list))
+	for i, p := range list {
+		g.Go(func() error {
+			errs[i] = do(p)
+			return nil
+		})
+	}
+	_ = g.Wait() // each has its own error
+	return errors.Join(errs...)
+}

@@ -1,0 +1,274 @@
+package partition
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// syncWorkers is how many files are synced at once; half of them at most for bytes that may wait.
+const syncWorkers = 8
+
+// syncer is the group commit of all partitions: a partition whose sync runs
+// gathers what is appended meanwhile, and is synced again for all of it at once.
+type syncer struct {
+	delay     time.Duration
+	lazyBytes int64 // unsynced bytes at which nothing waits any more
+	maxBytes  int64 // and at which appends wait
+
+	mu sync.Mutex // guards all below, and each partition's dirty
+	// work is signalled when there may be something to do for a worker.
+	work *sync.Cond
+	// unsynced is bytes appended, or about to be, that no sync has covered.
+	unsynced int64
+	// room is closed and replaced when unsynced has fallen while somebody waits for that.
+	room        chan struct{}
+	waiting     int
+	urgent      []*Partition
+	lazy        []*Partition
+	lazyDue     bool // the delay has passed
+	timer       *time.Timer
+	lazyRunning int
+	closed      bool
+	workers     sync.WaitGroup
+}
+
+// dirtiness is what the syncer knows of a partition.
+type dirtiness struct {
+	bytes   int64 // appended since its last sync began
+	need    need
+	running bool // a worker syncs it; need is what to do afterwards
+}
+
+// need is how soon a partition must be synced.
+type need int8
+
+const (
+	clean need = iota
+	soon       // within the delay
+	atOnce
+)
+
+func newSyncer(cfg Config) *syncer {
+	s := &syncer{delay: cfg.SyncDelay, lazyBytes: cfg.SyncBytes, maxBytes: cfg.UnsyncedMax, room: make(chan struct{})}
+	s.work = sync.NewCond(&s.mu)
+	s.timer = time.AfterFunc(time.Hour, s.due)
+	s.timer.Stop()
+	for range syncWorkers {
+		s.workers.Go(s.run)
+	}
+	return s
+}
+
+// reserve waits until n more bytes may be unsynced, and counts them. Bytes that are
+// then not appended are given back by release.
+func (s *syncer) reserve(ctx context.Context, n int) error {
+	s.mu.Lock()
+	for s.unsynced > 0 && s.unsynced+int64(n) > s.maxBytes && !s.closed {
+		room := s.room
+		s.waiting++
+		s.hurry()
+		s.mu.Unlock()
+		var err error
+		select {
+		case <-room:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		s.mu.Lock()
+		s.waiting--
+		if err != nil {
+			s.mu.Unlock()
+			return err
+		}
+	}
+	s.unsynced += int64(n)
+	s.mu.Unlock()
+	return nil
+}
+
+// release gives back bytes that were reserved, or synced.
+func (s *syncer) release(n int64) {
+	s.mu.Lock()
+	s.free(n)
+	s.mu.Unlock()
+}
+
+func (s *syncer) free(n int64) {
+	s.unsynced -= n
+	if s.waiting > 0 && n > 0 {
+		close(s.room)
+		s.room = make(chan struct{})
+	}
+}
+
+// appended says that n reserved bytes are in p's log now.
+func (s *syncer) appended(p *Partition, n int, how need) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.dirty.bytes += int64(n)
+	s.raise(p, how)
+	if s.unsynced >= s.lazyBytes {
+		s.hurry()
+	}
+}
+
+// urge has p synced at once, for somebody waits.
+func (s *syncer) urge(p *Partition) {
+	s.mu.Lock()
+	s.raise(p, atOnce)
+	s.mu.Unlock()
+}
+
+// raise makes p's need at least that, and queues it. It needs mu.
+func (s *syncer) raise(p *Partition, how need) {
+	if how <= p.dirty.need {
+		return
+	}
+	p.dirty.need = how
+	if !p.dirty.running {
+		s.enqueue(p)
+	}
+}
+
+func (s *syncer) enqueue(p *Partition) {
+	if p.dirty.need == atOnce {
+		// It may be among the lazy ones still; next passes over it there.
+		s.urgent = append(s.urgent, p)
+		s.work.Signal()
+		return
+	}
+	s.lazy = append(s.lazy, p)
+	switch {
+	case s.lazyDue:
+		s.work.Signal()
+	case len(s.lazy) == 1:
+		s.timer.Reset(s.delay)
+	}
+}
+
+// hurry lets nothing wait any more.
+func (s *syncer) hurry() {
+	if len(s.lazy) > 0 && !s.lazyDue {
+		s.lazyDue = true
+		s.work.Broadcast()
+	}
+}
+
+func (s *syncer) due() {
+	s.mu.Lock()
+	s.hurry()
+	s.mu.Unlock()
+}
+
+// next waits for a partition to sync, nil when the syncer is closed. bytes is what the sync will cover.
+func (s *syncer) next() (p *Partition, how need, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if p, how = s.pick(); p != nil {
+			bytes, p.dirty.bytes = p.dirty.bytes, 0
+			p.dirty.need, p.dirty.running = clean, true
+			return p, how, bytes
+		}
+		if s.closed {
+			return nil, clean, 0
+		}
+		s.work.Wait()
+	}
+}
+
+func (s *syncer) pick() (*Partition, need) {
+	for len(s.urgent) > 0 {
+		p := s.urgent[0]
+		s.urgent = s.urgent[1:]
+		if !p.dirty.running && p.dirty.need == atOnce {
+			return p, atOnce
+		}
+	}
+	if !s.lazyDue || s.lazyRunning >= syncWorkers/2 {
+		return nil, clean
+	}
+	for len(s.lazy) > 0 {
+		p := s.lazy[0]
+		s.lazy = s.lazy[1:]
+		if !p.dirty.running && p.dirty.need == soon {
+			s.lazyRunning++
+			return p, soon
+		}
+	}
+	s.lazyDue = false
+	return nil, clean
+}
+
+func (s *syncer) done(p *Partition, how need, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.dirty.running = false
+	s.free(bytes)
+	if p.dirty.need != clean {
+		s.enqueue(p)
+	}
+	if how == soon {
+		s.lazyRunning--
+		if len(s.lazy) > 0 {
+			s.work.Signal()
+		}
+	}
+}
+
+func (s *syncer) run() {
+	for {
+		p, how, bytes := s.next()
+		if p == nil {
+			return
+		}
+		p.syncOnce()
+		s.done(p, how, bytes)
+	}
+}
+
+// total is the unsynced bytes of all partitions.
+func (s *syncer) total() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unsynced
+}
+
+// close ends the workers once they have synced what is queued.
+func (s *syncer) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.hurry()
+	close(s.room)
+	s.room = make(chan struct{})
+	s.work.Broadcast()
+	s.mu.Unlock()
+	s.workers.Wait()
+	s.timer.Stop()
+}
+
+// syncOnce makes durable what was appended, and shows it.
+func (p *Partition) syncOnce() {
+	p.syncing.Lock()
+	defer p.syncing.Unlock()
+	if p.Err() != nil {
+		return
+	}
+	synced, err := p.log.Sync()
+	if err != nil {
+		p.fail(p.storageError("sync the log", err))
+		return
+	}
+	m := &p.marks
+	m.mu.Lock()
+	m.synced = max(synced, m.synced)
+	err = m.move()
+	gated := len(m.gates) > 0
+	m.mu.Unlock()
+	p.failOn(err)
+	if gated {
+		p.owner.reconciler.add(p)
+	}
+	p.saveSnapshotIfDue()
+}
