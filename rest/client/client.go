@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -130,8 +131,13 @@ type request struct {
 	body   any
 }
 
+var errEmptyName = errors.New("a name is empty")
+
 // do sends a request and decodes the answer into out, which may be nil.
 func (c *Client) do(ctx context.Context, rq request, out any) error {
+	if slices.Contains(rq.path, "") {
+		return errEmptyName // the path would be that of the list
+	}
 	id, err := c.ClusterID(ctx)
 	if err != nil {
 		return err

@@ -87,7 +87,10 @@ func (c *Checker) Check(rq *http.Request, status int, header http.Header, body [
 
 func checkBody(response *openapi3.Response, rq *http.Request, status int, header http.Header, body []byte) error {
 	media := response.Content.Get("application/json")
-	if media == nil || rq.Method == http.MethodHead {
+	if rq.Method == http.MethodHead {
+		return nil // a recorder keeps the body that a server would drop
+	}
+	if media == nil {
 		if len(body) > 0 {
 			return fmt.Errorf("status %d has a body: %s", status, body)
 		}

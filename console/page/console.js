@@ -1,0 +1,247 @@
+// The console: asks the REST API every other second and draws what it says.
+// Everything that comes from the server is written as text, never as markup.
+"use strict";
+
+const every = 2000; // ms between two looks
+const rowsMax = 100; // mirrors shown per link until asked for more
+const historyMax = 60; // looks kept for the curves of lag
+const statuses = ["ACTIVE", "PAUSED", "LINK_PAUSED", "SOURCE_UNAVAILABLE", "LINK_FAILED", "FAILED", "PENDING_STOPPED",
+  "PENDING_SYNCHRONIZE", "PENDING_MIRROR", "PENDING_SETUP_FOR_RESTORE", "PENDING_RESTORE", "STOPPED"];
+
+const $ = (id) => document.getElementById(id);
+const opened = new Set(); // mirrors whose partitions are shown
+const unfolded = new Set(); // links that show all their mirrors
+const past = new Map(); // link -> total lags, newest last
+let seen = null; // the last answers
+let drawn = ""; // what they looked like
+
+function make(tag, classes, ...children) {
+  const node = document.createElement(tag);
+  if (classes) node.className = classes;
+  for (const child of children) {
+    if (child !== null && child !== undefined) node.append(child);
+  }
+  return node;
+}
+
+const count = (n) => n.toLocaleString("en");
+const key = (m) => m.link_name + "/" + m.mirror_topic_name;
+const totalLag = (m) => m.mirror_lags.reduce((sum, l) => sum + l.lag, 0);
+const maxLag = (m) => m.mirror_lags.reduce((most, l) => Math.max(most, l.lag), 0);
+
+function mood(state) {
+  if (state === "ACTIVE") return "good";
+  if (["FAILED", "LINK_FAILED", "IN_ERROR", "UNAVAILABLE", "SOURCE_UNAVAILABLE", "LINK_UNAVAILABLE"].includes(state)) return "bad";
+  if (state === "STOPPED" || state === "NOT_CONFIGURED" || state === "UNKNOWN") return "";
+  return "wait"; // paused, pending
+}
+
+const badge = (state) => make("span", "badge " + mood(state), state.replaceAll("_", " ").toLowerCase());
+
+function since(ms) {
+  const s = Math.max(0, Math.round((Date.now() - ms) / 1000));
+  if (s < 60) return s + " s";
+  if (s < 3600) return Math.floor(s / 60) + " min";
+  if (s < 86400) return Math.floor(s / 3600) + " h";
+  return Math.floor(s / 86400) + " d";
+}
+
+async function ask(path) {
+  const answer = await fetch(path, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(10000) });
+  const body = await answer.json().catch(() => null);
+  if (!answer.ok) throw new Error(body && body.message ? body.message : "HTTP " + answer.status);
+  return body;
+}
+
+async function look() {
+  const clusters = await ask("/kafka/v3/clusters");
+  const cluster = clusters.data[0].cluster_id;
+  const root = "/kafka/v3/clusters/" + encodeURIComponent(cluster) + "/links";
+  const [links, mirrors] = await Promise.all([ask(root), ask(root + "/-/mirrors")]);
+  const detailed = await Promise.all(links.data.map((l, i) =>
+    i < 20 ? ask(root + "/" + encodeURIComponent(l.link_name) + "?include_tasks=true").catch(() => l) : l));
+  return { cluster, links: detailed, mirrors: mirrors.data };
+}
+
+function remember(now) {
+  const names = new Set(now.links.map((l) => l.link_name));
+  for (const name of past.keys()) {
+    if (!names.has(name)) past.delete(name);
+  }
+  for (const name of names) {
+    const lag = now.mirrors.filter((m) => m.link_name === name).reduce((sum, m) => sum + totalLag(m), 0);
+    const lags = past.get(name) || [];
+    lags.push(lag);
+    past.set(name, lags.slice(-historyMax));
+  }
+}
+
+function curve(values) {
+  const ns = "http://www.w3.org/2000/svg";
+  const width = 140, height = 28, most = Math.max(1, ...values);
+  const svg = document.createElementNS(ns, "svg");
+  svg.setAttribute("width", width);
+  svg.setAttribute("height", height);
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", "lag over the last two minutes, now " + count(values[values.length - 1]) + " records");
+  const line = document.createElementNS(ns, "polyline");
+  line.setAttribute("points", values.map((v, i) =>
+    (width - (values.length - 1 - i) * (width / (historyMax - 1))).toFixed(1) + "," + (height - 2 - (v / most) * (height - 4)).toFixed(1)).join(" "));
+  line.setAttribute("fill", "none");
+  line.setAttribute("stroke", "currentColor");
+  line.setAttribute("stroke-width", "1.5");
+  svg.append(line);
+  return svg;
+}
+
+function tile(number, words, bad) {
+  return make("div", "tile" + (bad ? " bad" : ""), make("b", "", number), make("span", "quiet", words));
+}
+
+function drawTiles(now) {
+  const ailing = now.mirrors.filter((m) => mood(m.mirror_status) === "bad").length;
+  const badLinks = now.links.filter((l) => mood(l.link_state) === "bad").length;
+  const live = now.mirrors.filter((m) => m.mirror_status !== "STOPPED");
+  $("tiles").replaceChildren(
+    tile(count(now.links.length), badLinks ? "links, " + badLinks + " in trouble" : now.links.length === 1 ? "link" : "links", badLinks > 0),
+    tile(count(live.length), "mirror topics"),
+    tile(count(ailing), "mirror topics in trouble", ailing > 0),
+    tile(count(live.reduce((sum, m) => sum + totalLag(m), 0)), "records behind, in all"),
+    tile(count(live.reduce((most, m) => Math.max(most, maxLag(m)), 0)), "behind, worst partition"));
+}
+
+function remote(l) {
+  if (l.source_cluster_id) return "from " + l.source_cluster_id;
+  if (l.destination_cluster_id) return "to " + l.destination_cluster_id;
+  if (l.remote_cluster_id) return "both ways with " + l.remote_cluster_id;
+  return "other cluster not known yet";
+}
+
+function drawTasks(l) {
+  if (!l.tasks || l.tasks.length === 0) return null;
+  const list = make("ul", "tasks");
+  for (const task of l.tasks) {
+    const item = make("li", "", task.task_name + " ", badge(task.state));
+    for (const e of task.errors.slice(0, 5)) item.append(make("span", "why", e.error_code + ": " + e.error_message));
+    list.append(item);
+  }
+  return list;
+}
+
+function drawParts(m) {
+  const box = make("div", "parts");
+  for (const l of m.mirror_lags) {
+    const wrong = l.error_message || l.records_lost;
+    const part = make("span", "part" + (wrong ? " bad" : l.lag > 0 ? " wait" : ""), "p" + l.partition + ": " + count(l.lag) + " behind, at " +
+      (l.last_source_fetch_offset < 0 ? "start" : count(l.last_source_fetch_offset)));
+    if (l.records_lost) part.append(", " + count(l.records_lost) + " lost at the source");
+    if (l.error_message) part.append(": " + l.error_message);
+    box.append(part);
+  }
+  return box;
+}
+
+function drawMirror(m) {
+  const open = opened.has(key(m));
+  const toggle = make("button", "", m.mirror_topic_name);
+  toggle.type = "button";
+  toggle.dataset.mirror = key(m);
+  toggle.setAttribute("aria-expanded", String(open));
+  const state = make("td", "", badge(m.mirror_status));
+  if (m.mirror_topic_error !== "NO_ERROR" && m.mirror_topic_error !== "NOT_SET") {
+    state.append(make("span", "why", m.mirror_topic_error + (m.mirror_topic_error_message ? ": " + m.mirror_topic_error_message : "")));
+  }
+  const name = make("td", "name", toggle);
+  if (m.source_topic_name !== m.mirror_topic_name) name.append(make("span", "quiet", "of " + m.source_topic_name));
+  if (open) name.append(drawParts(m));
+  return make("tr", "", name, state, make("td", "n", since(m.state_time_ms)), make("td", "n", count(m.num_partitions)),
+    make("td", "n", count(maxLag(m))), make("td", "n", count(totalLag(m))));
+}
+
+function drawLink(l, mirrors) {
+  const card = make("article", "link");
+  const head = make("div", "head", make("h2", "", l.link_name), badge(l.link_state), make("span", "quiet", remote(l)));
+  if (mirrors.length > 0) head.append(curve(past.get(l.link_name) || [0]));
+  card.append(head);
+  if (l.link_error !== "NO_ERROR") card.append(make("p", "note", l.link_error + (l.link_error_message ? ": " + l.link_error_message : "")));
+  const tasks = drawTasks(l);
+  if (tasks) card.append(tasks);
+  if (mirrors.length === 0) return card;
+  const titles = make("tr", "", make("th", "", "mirror topic"), make("th", "", "status"), make("th", "n", "since"), make("th", "n", "partitions"),
+    make("th", "n", "worst lag"), make("th", "n", "lag"));
+  const body = make("tbody");
+  const shown = unfolded.has(l.link_name) ? mirrors : mirrors.slice(0, rowsMax);
+  for (const m of shown) body.append(drawMirror(m));
+  card.append(make("div", "scroll", make("table", "", make("thead", "", titles), body)));
+  if (shown.length < mirrors.length) {
+    const more = make("button", "", "show all " + count(mirrors.length));
+    more.type = "button";
+    more.dataset.unfold = l.link_name;
+    card.append(make("div", "more", more));
+  }
+  return card;
+}
+
+function fits(m) {
+  const words = $("words").value.trim().toLowerCase(), status = $("status").value;
+  if (status && m.mirror_status !== status) return false;
+  return !words || [m.link_name, m.mirror_topic_name, m.source_topic_name].some((name) => name.toLowerCase().includes(words));
+}
+
+function draw() {
+  if (!seen) return;
+  $("cluster").textContent = "cluster " + seen.cluster;
+  drawTiles(seen);
+  const filtering = $("words").value.trim() !== "" || $("status").value !== "";
+  const focus = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.mirror : undefined;
+  const cards = [];
+  for (const l of seen.links) {
+    const mirrors = seen.mirrors.filter((m) => m.link_name === l.link_name && fits(m));
+    if (!filtering || mirrors.length > 0) cards.push(drawLink(l, mirrors));
+  }
+  if (cards.length === 0) {
+    const empty = make("div", "empty", filtering ? "Nothing fits the filter." : "No cluster links yet.");
+    if (!filtering) empty.append(make("br"), make("code", "", "hawser link create my-link --source-bootstrap-server HOST:PORT"));
+    cards.push(empty);
+  }
+  $("links").replaceChildren(...cards);
+  if (focus) {
+    for (const b of document.querySelectorAll("button[data-mirror]")) if (b.dataset.mirror === focus) b.focus();
+  }
+}
+
+async function refresh() {
+  try {
+    seen = await look();
+    remember(seen);
+    $("pulse").className = "pulse";
+    $("pulse").textContent = "live";
+    const looks = JSON.stringify(seen) + [...past.values()].join(";");
+    if (looks !== drawn && document.visibilityState === "visible") {
+      drawn = looks;
+      draw();
+    }
+  } catch (e) {
+    $("pulse").className = "pulse lost";
+    $("pulse").textContent = "no answer: " + e.message;
+  }
+  setTimeout(refresh, document.visibilityState === "visible" ? every : every * 5);
+}
+
+for (const s of statuses) {
+  const option = make("option", "", s.replaceAll("_", " ").toLowerCase());
+  option.value = s;
+  $("status").append(option);
+}
+$("words").addEventListener("input", draw);
+$("status").addEventListener("change", draw);
+$("filter").addEventListener("submit", (e) => e.preventDefault());
+$("links").addEventListener("click", (e) => {
+  const button = e.target.closest("button");
+  if (!button) return;
+  if (button.dataset.unfold) unfolded.add(button.dataset.unfold);
+  const mirror = button.dataset.mirror;
+  if (mirror && !opened.delete(mirror)) opened.add(mirror);
+  draw();
+});
+refresh();
