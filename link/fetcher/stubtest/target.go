@@ -87,6 +87,7 @@ func (t *Target) Await(ctx context.Context, ok func(partition.Offsets) bool) boo
 func (t *Target) AppendMirrored(ctx context.Context, m partition.Mirrored) error {
 	t.mu.Lock()
 	hold := t.Hold
+	t.Appends++
 	t.mu.Unlock()
 	if hold != nil {
 		select {
@@ -97,7 +98,6 @@ func (t *Target) AppendMirrored(ctx context.Context, m partition.Mirrored) error
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.Appends++
 	if t.FailWith != nil {
 		return t.FailWith
 	}
