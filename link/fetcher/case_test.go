@@ -535,7 +535,9 @@ func TestC18_NothingAboveTheSourceHighWatermark(t *testing.T) {
 	p.Hide(10)
 	p.Produce(5, "unacknowledged")
 	// A source that sends more than its high watermark is not believed either.
-	b.stub.Mangle(func(kafka.TopicPartition, kafka.Offset, []byte) []byte { return stubtest.Build(10, 0, 5, "unacknowledged") })
+	b.stub.Mangle(func(kafka.TopicPartition, kafka.Offset, []byte) []byte {
+		return stubtest.Build(10, 0, 5, "unacknowledged")
+	})
 	before := len(b.stub.Fetches(zero))
 	for len(b.stub.Fetches(zero)) < before+3 {
 		timer := time.NewTimer(20 * time.Millisecond)
