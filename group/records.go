@@ -60,7 +60,10 @@ func groupKey(group string) []byte {
 
 func groupRecord(group string, s rebalance.Snapshot) record {
 	value := kmsg.GroupMetadataValue{Version: 3, ProtocolType: s.ProtocolType, Generation: s.Generation,
-		Protocol: optional(s.Protocol), Leader: optional(s.Leader), CurrentStateTimestamp: s.Since.UnixMilli()}
+		Protocol: optional(s.Protocol), Leader: optional(s.Leader), CurrentStateTimestamp: -1}
+	if !s.Since.IsZero() {
+		value.CurrentStateTimestamp = s.Since.UnixMilli()
+	}
 	for _, m := range s.Members {
 		subscription := []byte{}
 		for _, p := range m.Protocols {
