@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/hawserio/hawser/internal/invariant"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
 )
@@ -100,7 +101,7 @@ func (m *marks) move() error {
 	}
 	m.answerWaits()
 	if m.logStart > m.stable || m.stable > m.highWatermark || m.highWatermark > m.logEnd {
-		return fmt.Errorf("BUG: marks out of order: log start %d, last stable %d, high watermark %d, log end %d", m.logStart, m.stable, m.highWatermark, m.logEnd)
+		return fmt.Errorf("marks out of order: log start %d, last stable %d, high watermark %d, log end %d", m.logStart, m.stable, m.highWatermark, m.logEnd)
 	}
 	return nil
 }
@@ -174,6 +175,7 @@ func (p *Partition) fail(err error) {
 func (p *Partition) failOn(err error) {
 	if err != nil {
 		p.fail(p.storageError("check the offsets", err))
+		invariant.Broken("partition %s: %v", p.name, err)
 	}
 }
 

@@ -143,8 +143,12 @@ func (p *Partition) reopen() {
 	p.mu.Unlock()
 	p.marks.mu.Lock()
 	p.marks.frozen = false
+	gated := len(p.marks.gates) > 0
 	p.marks.wake()
 	p.marks.mu.Unlock()
+	if gated {
+		p.owner.reconciler.add(p)
+	}
 }
 
 func (p *Partition) leaveUnsettled() {

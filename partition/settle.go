@@ -139,7 +139,8 @@ func (p *Partition) finishStop(entry meta.Partition) error {
 	return nil
 }
 
-// refresh makes the marks anew from the log, after something other than an append.
+// refresh makes the marks anew from the log, after something other than an append. Gates are
+// reopen's to look after.
 func (p *Partition) refresh() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,13 +161,9 @@ func (p *Partition) refresh() {
 		m.failWaits(m.logEnd, kafka.Errorf(kafka.NotLeaderForPartition, "The log of partition %s was cut to %d.", p.name, m.logEnd))
 	}
 	err := m.move()
-	gated := len(m.gates) > 0
 	m.wake()
 	m.mu.Unlock()
 	p.failOn(err)
-	if gated {
-		p.owner.reconciler.add(p)
-	}
 }
 
 // actBeforeStore is a planted fault.

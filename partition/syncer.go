@@ -264,7 +264,8 @@ func (p *Partition) syncOnce() {
 	m.mu.Lock()
 	m.synced = max(synced, m.synced)
 	err = m.move()
-	gated := len(m.gates) > 0
+	// While an order is under way, its own entry may well publish them.
+	gated := len(m.gates) > 0 && !m.frozen
 	m.mu.Unlock()
 	p.failOn(err)
 	if gated {

@@ -1,0 +1,428 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/hawserio/hawser/meta"
+)
+
+func TestMirrorKeepsBytes(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	log := randomLog(t, rand.New(rand.NewPCG(4, 4)), 300)
+	for _, part := range slices.Collect(slices.Chunk(log, 7)) {
+		b.must(b.mirror(0, part...))
+	}
+	b.synced(0)
+	got, _ := b.readAll(0, 0, kafka.ReadUncommitted)
+	if !slices.Equal(join(got...), join(log...)) {
+		t.Fatal("the bytes differ")
+	}
+	last, err := b.p(0).LastBatch()
+	if err != nil || !slices.Equal(last, log[len(log)-1][:batch.HeaderSize]) {
+		t.Errorf("last batch %v, %v", last, err)
+	}
+}
+
+// C01: the position is what the header says, not the last record's.
+func TestC01_HoleAtTheEndOfABatch(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	holed, err := batch.Build(batch.Spec{ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1, LastDelta: 9}, []batch.Record{{Offset: 2}, {Offset: 6}})
+	b.must(err)
+	b.mustMirror(0, holed)
+	wantOffsets(t, b.p(0), 0, 10, 10, 10)
+	empty, err := batch.Build(batch.Spec{BaseOffset: 15, ProducerID: 5, LastDelta: 4}, nil)
+	b.must(err)
+	b.mustMirror(0, empty)
+	wantOffsets(t, b.p(0), 0, 20, 20, 20)
+	b.reopen()
+	wantOffsets(t, b.p(0), 0, 20, 20, 20)
+}
+
+func TestC15_OverlapsAndRepetitions(t *testing.T) {
+	five := func(base kafka.Offset) batch.Batch {
+		return made{base: base, epoch: 3, values: make([]string, 5)}.build(t)
+	}
+	b := newBed(t, meta.RoleMirror, 1)
+	b.mustMirror(0, five(0), five(5))
+	for name, row := range map[string]struct {
+		batches batch.Batches
+		want    error
+	}{
+		"overlap at the end":    {join(made{base: 5, epoch: 3, values: make([]string, 10)}.build(t)), ErrOverlap},
+		"overlap among them":    {join(five(10), five(12)), ErrOverlap},
+		"going back among them": {join(five(15), five(10)), ErrOverlap},
+		"epoch below the log's": {join(made{base: 10, epoch: 2}.build(t)), ErrEpochBack},
+		"epoch falls":           {join(made{base: 10, epoch: 5}.build(t), made{base: 11, epoch: 4}.build(t)), ErrEpochBack},
+		"epoch too large":       {join(made{base: 10, epoch: epochMax + 1}.build(t)), kafka.InvalidRecord},
+		"cut short":             {join(five(10))[:70], batch.ErrShort},
+		"old format":            {func() batch.Batches { c := five(10); c[16] = 1; return batch.Batches(c) }(), batch.ErrMagic(1)},
+	} {
+		o := b.p(0).Offsets()
+		err := b.p(0).AppendMirrored(t.Context(), Mirrored{o.Generation, o.LogEnd, row.batches})
+		if !errors.Is(err, row.want) {
+			t.Errorf("%s: %v, want %v", name, err, row.want)
+		}
+		wantOffsets(t, b.p(0), 0, 10, 10, 10)
+	}
+	// What is there already is dropped; what follows is taken.
+	b.mustMirror(0, five(0), five(5))
+	wantOffsets(t, b.p(0), 0, 10, 10, 10)
+	b.mustMirror(0, five(5), five(10))
+	wantOffsets(t, b.p(0), 0, 15, 15, 15)
+	b.syncerIdle()
+}
+
+func TestC16_CorruptBatch(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	good, bad := made{}.build(t), made{base: 1}.build(t)
+	bad[len(bad)-1] ^= 1
+	if err := b.mirror(0, good, bad); !errors.Is(err, batch.ErrCRC) {
+		t.Fatalf("%v", err)
+	}
+	wantOffsets(t, b.p(0), 0, 0, 0, 0)
+}
+
+// Rule D3.
+func TestStaleAppendsAreRefused(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	b.mustMirror(0, made{}.build(t))
+	p := b.p(0)
+	next := batch.Batches(made{base: 1}.build(t))
+	for name, m := range map[string]Mirrored{
+		"generation before":  {0, 1, next},
+		"generation to come": {2, 1, next},
+		"position behind":    {1, 0, next},
+		"position ahead":     {1, 2, batch.Batches(made{base: 2}.build(t))},
+		"nothing, behind":    {1, 0, nil},
+	} {
+		if err := p.AppendMirrored(t.Context(), m); !errors.Is(err, ErrStale) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b.must(p.AppendMirrored(t.Context(), Mirrored{1, 1, nil}))
+	open := newBed(t, meta.RoleOpen, 1)
+	if err := open.mirror(0, made{}.build(t)); !errors.Is(err, ErrStale) {
+		t.Errorf("on an open partition: %v", err)
+	}
+	b.syncerIdle()
+}
+
+// checkEpochGate is rule E4's schedule: a batch of a higher epoch arrives while the stream is down.
+func checkEpochGate(b *bed) error {
+	p := b.p(0)
+	b.stream.setFail(errDown)
+	if err := b.mirror(0, made{base: 0, epoch: 0}.build(b.t), made{base: 1, epoch: 13}.build(b.t), made{base: 2, epoch: 14}.build(b.t)); err != nil {
+		return err
+	}
+	await(b.t, p, "the first batch is shown", func() bool { return p.Offsets().HighWatermark >= 1 })
+	p.syncOnce()
+	b.Owner.reconcile([]*Partition{p})
+	if o := p.Offsets(); o.HighWatermark != 1 || o.LogEnd != 3 || o.Epoch != 0 {
+		return errors.New("a batch was shown before its epoch was stored")
+	}
+	b.stream.setFail(nil)
+	await(b.t, p, "all is shown", func() bool { return p.Offsets().HighWatermark == 3 })
+	if o, stored := p.Offsets(), b.stream.get(b.topic.ID).List[0]; o.Epoch != 14 || stored.Epoch != 14 || stored.Generation != 1 {
+		return errors.New("the epoch was not stored")
+	}
+	return nil
+}
+
+func TestEpochIsStoredBeforeItIsShown(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	b.must(checkEpochGate(b))
+}
+
+func TestEpochIsRaisedAfterARestart(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	b.stream.setFail(errDown)
+	b.must(b.mirror(0, made{epoch: 7}.build(t)))
+	b.p(0).syncOnce()
+	b.must(b.Owner.Close())
+	b.open()
+	wantOffsets(t, b.p(0), 0, 0, 0, 1)
+	b.stream.setFail(nil)
+	p := b.p(0)
+	await(t, p, "the batch is shown", func() bool { return p.Offsets().HighWatermark == 1 })
+}
+
+// Rules D4 and D5, case C03.
+func TestC03_JumpOverWhatTheSourceRemoved(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		b := newBed(t, meta.RoleMirror, 1)
+		x := foreignID(1)
+		b.mustMirror(0, made{base: 0, values: make([]string, 390)}.build(t), made{base: 390, id: x, txn: true, values: make([]string, 10)}.build(t))
+		wantOffsets(t, b.p(0), 0, 390, 400, 400)
+		p := b.p(0)
+		if _, err := p.JumpTo(t.Context(), 7, 700, keep); !errors.Is(err, ErrStale) {
+			t.Fatalf("another generation: %v", err)
+		}
+		_, err := p.JumpTo(t.Context(), 1, 300, keep)
+		wantCode(t, err, kafka.InvalidRequest)
+		lost, err := p.JumpTo(t.Context(), 1, 700, keep)
+		if lost != 300 || err != nil {
+			t.Fatalf("lost %d, %v", lost, err)
+		}
+		for range 2 {
+			p = b.p(0)
+			start := kafka.Offset(700)
+			if keep {
+				start = 0
+			}
+			wantOffsets(t, p, start, 700, 700, 700)
+			if o := p.Offsets(); o.Generation != 2 {
+				t.Errorf("generation %d", o.Generation)
+			}
+			a, err := p.Read(Read{From: 700, MaxBytes: 100, CurrentEpoch: -1, LastEpoch: -1})
+			if err != nil || a.Slice.Length != 0 {
+				t.Errorf("at the end: %+v, %v", a, err)
+			}
+			b.reopen()
+		}
+		p = b.p(0)
+		// The source's first batch begins inside the hole.
+		b.mustMirror(0, made{base: 695, id: x, sequence: 310, txn: true, values: make([]string, 10)}.build(t), markerBatch(705, 0, x, 0, batch.Commit, 1))
+		wantOffsets(t, p, p.Offsets().LogStart, 706, 706, 706)
+		if got := len(b.committed(0, 700)); got != 5 {
+			t.Errorf("keep %v: %d committed records from 700, want 5", keep, got)
+		}
+		if !keep {
+			_, err := p.Read(Read{From: 650, MaxBytes: 100, CurrentEpoch: -1, LastEpoch: -1})
+			wantCode(t, err, kafka.OffsetOutOfRange)
+			continue
+		}
+		if got := len(b.committed(0, 0)); got != 390+10 {
+			t.Errorf("%d committed records, want the 390 plain ones and the 10 behind the hole", got)
+		}
+		a, err := p.Read(Read{From: 550, MaxBytes: 1000, Isolation: kafka.ReadCommitted, CurrentEpoch: -1, LastEpoch: -1})
+		b.must(err)
+		bytes, err := a.Slice.Bytes()
+		a.Slice.Close()
+		if err != nil || len(bytes) == 0 || len(a.Aborted) != 0 {
+			t.Errorf("in the hole: %d bytes, aborted %v, %v", len(bytes), a.Aborted, err)
+		}
+		// The state is the same when it is rebuilt from nothing.
+		for _, name := range b.snapshotNames(0) {
+			b.must(p.log.Dir().Remove(name))
+		}
+		b.reopen()
+		wantOffsets(t, b.p(0), 0, 706, 706, 706)
+		if got := len(b.committed(0, 0)); got != 390+10 {
+			t.Errorf("rebuilt: %d committed records", got)
+		}
+	}
+}
+
+func (b *bed) snapshotNames(n int32) (names []string) {
+	ends, err := b.p(n).snapshots()
+	b.must(err)
+	for _, end := range ends {
+		names = append(names, snapshotName(end))
+	}
+	return names
+}
+
+func TestC02_LogStartFollowsTheSource(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	for base := range kafka.Offset(10) {
+		b.must(b.mirror(0, made{base: base}.build(t)))
+	}
+	b.synced(0)
+	p := b.p(0)
+	b.must(p.FollowLogStart(t.Context(), 1, 4))
+	wantOffsets(t, p, 4, 10, 10, 10)
+	b.must(p.FollowLogStart(t.Context(), 1, 3))
+	wantOffsets(t, p, 4, 10, 10, 10)
+	if err := p.FollowLogStart(t.Context(), 2, 5); !errors.Is(err, ErrStale) {
+		t.Errorf("%v", err)
+	}
+	// The source's start lies between what is shown and the end, or beyond (rule D4).
+	p.syncing.Lock()
+	b.must(b.mirror(0, made{base: 10}.build(t)))
+	p.syncing.Unlock()
+	b.must(p.FollowLogStart(t.Context(), 1, 4000))
+	if o := p.Offsets(); o.LogStart > o.HighWatermark || o.LogStart < 10 {
+		t.Errorf("%+v", o)
+	}
+	b.must(p.Err())
+}
+
+// C05, rules E2 and T9.
+func TestC05_TruncateToTheSourcesHistory(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	x := foreignID(1)
+	for base := range kafka.Offset(10) {
+		b.must(b.mirror(0, made{base: base * 10, epoch: 12, values: make([]string, 10)}.build(t)))
+	}
+	b.must(b.mirror(0, made{base: 100, epoch: 12, values: make([]string, 25)}.build(t), made{base: 125, epoch: 13, id: x, txn: true, values: make([]string, 25)}.build(t)))
+	b.synced(0)
+	p := b.p(0)
+	wantOffsets(t, p, 0, 125, 150, 150)
+	held, err := p.Read(Read{From: 100, MaxBytes: 1 << 20, CurrentEpoch: -1, LastEpoch: -1})
+	b.must(err)
+	before, err := held.Slice.Bytes()
+	b.must(err)
+	if err := p.TruncateMirror(t.Context(), 9, 100, "test"); !errors.Is(err, ErrStale) {
+		t.Fatalf("another generation: %v", err)
+	}
+	published := p.Offsets().Epoch
+	// 107 lies inside a batch: the cut is at its start.
+	b.must(p.TruncateMirror(t.Context(), 1, 107, "the source diverged"))
+	check := func() {
+		t.Helper()
+		wantOffsets(t, p, 0, 100, 100, 100)
+		o, entry := p.Offsets(), p.Entry()
+		if o.Epoch != published+1 || o.Generation != 2 || entry.Truncations != 1 || entry.Cutting != nil {
+			t.Errorf("%+v, %+v", o, entry)
+		}
+		if len(entry.Cuts) != 1 || entry.Cuts[0].Offset != 100 || entry.Cuts[0].Last != 12 || !slices.Equal(entry.Cuts[0].Dead, []kafka.LeaderEpoch{13}) {
+			t.Errorf("cuts %+v", entry.Cuts)
+		}
+		_, err := p.Read(Read{From: 100, MaxBytes: 100, CurrentEpoch: published, LastEpoch: -1})
+		wantCode(t, err, kafka.FencedLeaderEpoch)
+		a, err := p.Read(Read{From: 150, MaxBytes: 100, CurrentEpoch: -1, LastEpoch: 13})
+		if err != nil || !a.Diverging || a.DivergingEpoch != 12 || a.DivergingEnd != 100 {
+			t.Errorf("a reader of the dead history: %+v, %v", a, err)
+		}
+		if epoch, end, err := p.OffsetForLeaderEpoch(-1, 13); epoch != 12 || end != 100 || err != nil {
+			t.Errorf("%d, %d, %v", epoch, end, err)
+		}
+	}
+	check()
+	after, err := held.Slice.Bytes()
+	held.Slice.Close()
+	if err != nil || !slices.Equal(before, after) {
+		t.Errorf("a reader's bytes changed under the cut: %v", err)
+	}
+	b.reopen()
+	p = b.p(0)
+	check()
+	b.mustMirror(0, made{base: 100, epoch: 13, values: make([]string, 80)}.build(t))
+	wantOffsets(t, p, 0, 180, 180, 180)
+	if got := p.Offsets().Epoch; got != published+1 {
+		t.Errorf("published %d", got)
+	}
+}
+
+func TestTruncateBelowTheLogStartEmpties(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	for base := range kafka.Offset(10) {
+		b.must(b.mirror(0, made{base: base}.build(t)))
+	}
+	b.synced(0)
+	b.must(b.p(0).FollowLogStart(t.Context(), 1, 8))
+	b.must(b.p(0).TruncateMirror(t.Context(), 1, 5, "test"))
+	wantOffsets(t, b.p(0), 5, 5, 5, 5)
+	b.must(b.p(0).TruncateMirror(t.Context(), 2, 5, "again"))
+	if got := b.p(0).Offsets().Generation; got != 2 {
+		t.Errorf("a cut of nothing raised the generation to %d", got)
+	}
+}
+
+// An order whose store fails leaves the partition shut until its outcome is known.
+func TestOrderWithUnknownOutcomeIsFinished(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		b := newBed(t, meta.RoleMirror, 1)
+		b.mustMirror(0, made{values: make([]string, 10)}.build(t), made{base: 10, values: make([]string, 10)}.build(t))
+		p := b.p(0)
+		lose := &losingStream{memStream: b.stream, store: stored}
+		b.Owner.storer.stream = lose
+		if err := p.TruncateMirror(t.Context(), 1, 10, "test"); !errors.Is(err, errDown) {
+			t.Fatalf("%v", err)
+		}
+		await(t, p, "the order is finished", func() bool { return p.Offsets().Role == meta.RoleMirror })
+		if stored {
+			wantOffsets(t, p, 0, 10, 10, 10)
+			if o := p.Offsets(); o.Generation != 2 || p.Entry().Cutting != nil {
+				t.Errorf("%+v", o)
+			}
+		} else {
+			wantOffsets(t, p, 0, 20, 20, 20)
+		}
+		b.must(b.mirror(0, made{base: p.Offsets().LogEnd}.build(t)))
+	}
+}
+
+// losingStream loses the answer of the first write, which it makes or not.
+type losingStream struct {
+	*memStream
+	store bool
+	lost  bool
+}
+
+func (s *losingStream) UpdatePartitions(ctx context.Context, topics []kafka.TopicID, decide func(*meta.Partitions) (*meta.Partitions, error)) error {
+	if s.lost {
+		return s.memStream.UpdatePartitions(ctx, topics, decide)
+	}
+	s.lost = true
+	if s.store {
+		if err := s.memStream.UpdatePartitions(ctx, topics, decide); err != nil {
+			return err
+		}
+	}
+	return errDown
+}
+
+func TestBecomeMirrorStartsWhereItIsTold(t *testing.T) {
+	b := newBed(t, meta.RoleOpen, 1)
+	for range 2 {
+		b.must(b.p(0).BecomeMirror(t.Context(), 500))
+		wantOffsets(t, b.p(0), 500, 500, 500, 500)
+	}
+	if o := b.p(0).Offsets(); o.Role != meta.RoleMirror || o.Generation != 2 {
+		t.Errorf("%+v", o)
+	}
+	b.reopen()
+	wantOffsets(t, b.p(0), 500, 500, 500, 500)
+	b.mustMirror(0, made{base: 495, values: make([]string, 10)}.build(t))
+	wantOffsets(t, b.p(0), 500, 505, 505, 505)
+	wantCode(t, b.p(0).BecomeMirror(t.Context(), 600), kafka.InvalidRequest)
+}
+
+func TestC07_ReadCommittedAsAtTheSource(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 11))
+	log := randomLog(t, rng, 400)
+	// Values that tell records apart.
+	b := newBed(t, meta.RoleMirror, 1)
+	for _, part := range slices.Collect(slices.Chunk(log, 13)) {
+		b.must(b.mirror(0, part...))
+	}
+	b.synced(0)
+	want := func(from kafka.Offset) int {
+		stable := b.p(0).Offsets().LastStable
+		aborted := map[kafka.Offset]bool{} // by base offset
+		pending := map[kafka.ProducerID][]batch.Batch{}
+		n := 0
+		for _, one := range log {
+			if m, _, ok := one.Marker(); ok {
+				for _, x := range pending[one.ProducerID()] {
+					aborted[x.BaseOffset()] = m == batch.Abort
+				}
+				delete(pending, one.ProducerID())
+			} else if one.IsTransactional() {
+				pending[one.ProducerID()] = append(pending[one.ProducerID()], one)
+			}
+		}
+		for _, one := range log {
+			if one.IsControl() || aborted[one.BaseOffset()] || one.BaseOffset() >= stable {
+				continue
+			}
+			n += int(max(0, one.NextOffset()-max(one.BaseOffset(), from)))
+		}
+		return n
+	}
+	for range 2 {
+		for from := kafka.Offset(0); from < b.p(0).Offsets().LastStable; from += 7 {
+			if got := len(b.committed(0, from)); got != want(from) {
+				t.Fatalf("from %d: %d records, want %d", from, got, want(from))
+			}
+		}
+		b.reopen()
+	}
+}
