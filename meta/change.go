@@ -202,14 +202,37 @@ func (img *Image) owner(name recordKey) kafka.TopicID {
 
 func (m *Meta) encode(k recordKey, v any) ([]byte, error) {
 	var err error
-	if l, ok := v.(*Link); ok {
-		if v, err = m.sealer.sealLink(l); err != nil {
-			return nil, fmt.Errorf("seal secrets of link %s: %w", l.Name, err)
-		}
+	switch secret := v.(type) {
+	case *Link:
+		v, err = m.sealer.sealLink(secret)
+	case *Scram:
+		v, err = m.sealer.sealScram(secret)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("seal secrets of %s: %w", k.path(), err)
 	}
 	value, err := wrap(m.schema[k.kind].version, v)
+	if p, ok := v.(*Partitions); ok && err == nil && len(value) > txnBytes {
+		value, err = m.encodeTrimmed(k, p)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", k.path(), err)
 	}
 	return value, nil
+}
+
+// encodeTrimmed makes a topic of very many partitions fit into one transaction:
+// with fewer marks a restore can compare fewer batches, and copies again where those do not suffice.
+func (m *Meta) encodeTrimmed(k recordKey, p *Partitions) ([]byte, error) {
+	p = p.clone()
+	for n := 32; ; n /= 2 {
+		p.trimMarks(n)
+		value, err := wrap(m.schema[k.kind].version, p)
+		if err != nil || len(value) <= txnBytes {
+			return value, err
+		}
+		if n == 0 {
+			return nil, fmt.Errorf("states of %d partitions need %d bytes, more than %d", len(p.List), len(value), txnBytes)
+		}
+	}
 }

@@ -199,6 +199,9 @@ func (m *Meta) moveProducers(ctx context.Context, move func(next int64) int64) e
 }
 
 func (m *Meta) moveOnce(ctx context.Context, path string, move func(int64) int64) (done bool, err error) {
+	if err := m.Err(); err != nil {
+		return false, err
+	}
 	resp, err := m.client.Get(ctx, path)
 	if err != nil {
 		return false, m.storeError(err)

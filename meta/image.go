@@ -21,6 +21,9 @@ type Image struct {
 	Deletions  map[kafka.TopicID]*Deletion
 	// Configs are dynamic configs of brokers: "" is the cluster-wide default, else a node id.
 	Configs map[string]map[string]string
+	ACLs    map[kafka.TopicID]*ACL // by ACL.Key
+	Scrams  map[ScramKey]*Scram
+	Quotas  map[QuotaEntity]*Quota
 
 	// revs is the modification revision of every record, by kind and id.
 	revs map[string]map[string]int64
@@ -57,6 +60,9 @@ func emptyImage() *Image {
 		Mirrors:    map[kafka.TopicID]*Mirror{},
 		Deletions:  map[kafka.TopicID]*Deletion{},
 		Configs:    map[string]map[string]string{},
+		ACLs:       map[kafka.TopicID]*ACL{},
+		Scrams:     map[ScramKey]*Scram{},
+		Quotas:     map[QuotaEntity]*Quota{},
 		revs:       map[string]map[string]int64{},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -55,9 +56,13 @@ type Meta struct {
 	image   atomic.Pointer[Image]
 	space   atomic.Pointer[Space]
 	lane    chan struct{} // a token; see type lane
+	written atomic.Int64  // bytes since an external etcd's space was last asked for
 	crowded atomic.Bool
+	refused chan struct{} // holds one token when a write was refused for lack of space
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup
+	closing sync.Once
+	closed  error // what Close came to
 
 	mu       sync.Mutex // guards the fields below, and the order of images
 	waiters  map[*waiter]struct{}
@@ -84,6 +89,7 @@ func Open(ctx context.Context, cfg Config) (*Meta, error) {
 	m := &Meta{
 		cfg:      cfg,
 		log:      cfg.Logger,
+		refused:  make(chan struct{}, 1),
 		lane:     make(chan struct{}, 1),
 		waiters:  make(map[*waiter]struct{}),
 		watchers: make(map[chan struct{}]struct{}),
@@ -131,18 +137,18 @@ func (m *Meta) open(ctx context.Context) error {
 }
 
 // forgetSecrets writes the links without the secrets that could not be opened,
-// so that the next start needs no permission to forget.
+// and removes the users, so that the next start needs no permission to forget.
 func (m *Meta) forgetSecrets(ctx context.Context) error {
 	m.sealer.forget = false
+	var changes []Change
 	for id := range m.sealer.forgot {
-		err := m.Update(ctx, func(img *Image) ([]Change, error) {
-			l := img.Links[id]
-			if l == nil {
-				return nil, nil
-			}
-			return []Change{PutLink(l)}, nil
-		})
-		if err != nil {
+		changes = append(changes, PutLink(m.Image().Links[id]))
+	}
+	for k := range m.sealer.forgotUsers {
+		changes = append(changes, DeleteScram(k))
+	}
+	for part := range slices.Chunk(changes, maxChanges) {
+		if err := m.Update(ctx, func(*Image) ([]Change, error) { return part, nil }); err != nil {
 			return fmt.Errorf("forget secrets: %w", err)
 		}
 	}
@@ -162,8 +168,14 @@ func (m *Meta) Err() error {
 	return m.failed
 }
 
-// Close stops the embedded etcd. Calls that wait return ErrClosed.
+// Close stops the embedded etcd. Calls that wait return ErrClosed. A second
+// Close does nothing.
 func (m *Meta) Close() error {
+	m.closing.Do(func() { m.closed = m.close() })
+	return m.closed
+}
+
+func (m *Meta) close() error {
 	m.fail(ErrClosed)
 	if m.cancel != nil {
 		m.cancel()

@@ -73,9 +73,6 @@ func (m *Meta) planPartitions(img *Image, topics []kafka.TopicID, decide func(*P
 		if err != nil {
 			return nil, err
 		}
-		if len(value) > txnBytes {
-			return nil, fmt.Errorf("change partition states: those of topic %s need %d bytes, more than %d", id, len(value), txnBytes)
-		}
 		if n := len(all); n == 0 || len(all[n-1].topics) == topicsPerWrite || all[n-1].size+len(value) > txnBytes {
 			all = append(all, &partitionsWrite{write: write{ops: map[recordKey]op{}}})
 		}
@@ -155,6 +152,11 @@ func (p *Partitions) clone() *Partitions {
 		for j := range e.Cuts {
 			e.Cuts[j].Dead = slices.Clone(e.Cuts[j].Dead)
 		}
+		if e.Cutting != nil {
+			cutting := *e.Cutting
+			e.Cutting = &cutting
+		}
+		e.Jumps = slices.Clone(e.Jumps)
 		e.Lineage = slices.Clone(e.Lineage)
 	}
 	return &c

@@ -24,6 +24,9 @@ const (
 	kindMirror     = "mirror"
 	kindDeletion   = "deletion"
 	kindConfigs    = "configs"
+	kindACL        = "acl"
+	kindScram      = "scram"
+	kindQuota      = "quota"
 )
 
 // The ids of records of which there is one.
@@ -114,6 +117,9 @@ func newSchema(s *sealer) schema {
 		kindMirror:     mapped(func(i *Image) *map[kafka.TopicID]*Mirror { return &i.Mirrors }, kafka.ParseTopicID, decode[Mirror]),
 		kindDeletion:   mapped(func(i *Image) *map[kafka.TopicID]*Deletion { return &i.Deletions }, kafka.ParseTopicID, decode[Deletion]),
 		kindConfigs:    mapped(func(i *Image) *map[string]map[string]string { return &i.Configs }, entityOfID, decodeValue[map[string]string]),
+		kindACL:        mapped(func(i *Image) *map[kafka.TopicID]*ACL { return &i.ACLs }, kafka.ParseTopicID, decode[ACL]),
+		kindScram:      mapped(func(i *Image) *map[ScramKey]*Scram { return &i.Scrams }, scramOfID, s.openScram),
+		kindQuota:      mapped(func(i *Image) *map[QuotaEntity]*Quota { return &i.Quotas }, quotaOfID, decode[Quota]),
 	}
 }
 

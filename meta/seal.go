@@ -32,11 +32,12 @@ const sealVersion = "1"
 
 // sealer seals secrets before they are stored.
 type sealer struct {
-	aead   cipher.AEAD
-	keyID  string // names the key without telling it
-	log    *slog.Logger
-	forget bool                   // a secret sealed with another key is dropped instead of refused
-	forgot map[kafka.TopicID]bool // links that lost secrets so; only written while the store is read first
+	aead        cipher.AEAD
+	keyID       string // names the key without telling it
+	log         *slog.Logger
+	forget      bool                   // a secret sealed with another key is dropped instead of refused
+	forgot      map[kafka.TopicID]bool // links that lost secrets so; only written while the store is read first
+	forgotUsers map[ScramKey]bool      // and users
 }
 
 func newSealer(key []byte, log *slog.Logger) (*sealer, error) {
@@ -49,7 +50,7 @@ func newSealer(key []byte, log *slog.Logger) (*sealer, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(append([]byte("hawser key id\n"), key...))
-	return &sealer{aead: aead, keyID: hex.EncodeToString(sum[:6]), log: log, forgot: map[kafka.TopicID]bool{}}, nil
+	return &sealer{aead: aead, keyID: hex.EncodeToString(sum[:6]), log: log, forgot: map[kafka.TopicID]bool{}, forgotUsers: map[ScramKey]bool{}}, nil
 }
 
 // readKey reads the key file; nil without error if there is none.

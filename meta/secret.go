@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unique"
 )
 
 // hidden is how a secret shows.
@@ -11,13 +12,21 @@ const hidden = "****"
 
 // Secret is a sensitive value. It is stored sealed and prints as stars; Reveal
 // is the only way to its text.
-type Secret struct{ text string }
+//
+// The text is behind a pointer because fmt prints the fields of unexported
+// fields without asking their methods; two secrets are equal if their texts are.
+type Secret struct{ text unique.Handle[string] }
 
 // NewSecret wraps a sensitive value.
-func NewSecret(text string) Secret { return Secret{text} }
+func NewSecret(text string) Secret { return Secret{unique.Make(text)} }
 
 // Reveal is the text, for whoever must log in with it.
-func (s Secret) Reveal() string { return s.text }
+func (s Secret) Reveal() string {
+	if s == (Secret{}) {
+		return ""
+	}
+	return s.text.Value()
+}
 
 // String hides the text.
 func (s Secret) String() string { return hidden }

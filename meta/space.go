@@ -11,14 +11,18 @@ import (
 
 const (
 	defaultQuota = 8 << 30
-	// softLimit is the part of the quota, in percent, above which ordinary writes
+	// softLimit is the part of the quota, in percent, that may be in use before ordinary writes
 	// are refused. The rest is for failover when it is needed most (rule D8).
-	softLimit  = 70
+	softLimit = 70
+	// fileLimit is the same for the database file, free pages and all: at 100 etcd refuses everything.
+	fileLimit  = 90
 	spaceEvery = 5 * time.Second
-	// reclaimEvery is the shortest time between two rewrites of the embedded database, which block it.
-	reclaimEvery = 10 * time.Minute
-	// reclaimMin is the size below which rewriting at start is not worth it.
-	reclaimMin = 64 << 20
+	// compactEvery is the shortest time between two removals of history for lack of space.
+	compactEvery = 30 * time.Second
+	// rewriteEvery is the shortest time between two rewrites of the embedded database, which block it.
+	rewriteEvery = 10 * time.Minute
+	// rewriteMin is the size below which rewriting is not worth it while there is space.
+	rewriteMin = 64 << 20
 )
 
 // Space is how full the metadata store is.
@@ -29,19 +33,30 @@ type Space struct {
 	ReadOnly   bool // ordinary writes are refused with ErrReadOnly
 }
 
+// noteWritten counts what goes to an external etcd, which is asked again how
+// full it is after each hundredth of its quota.
+func (m *Meta) noteWritten(ctx context.Context, size int) {
+	if m.embedded != nil {
+		return
+	}
+	if n := m.written.Add(int64(size)); n > m.space.Load().QuotaBytes/100 {
+		m.written.Store(0)
+		m.measureSpace(ctx)
+	}
+}
+
 // Space is how full the store was when last measured; with the embedded etcd, now.
 func (m *Meta) Space() Space {
 	if m.embedded != nil {
 		b := m.embedded.server.Server.Backend()
-		return m.spaceOf(b.Size(), b.SizeInUse(), m.cfg.QuotaBytes)
+		return spaceOf(b.Size(), b.SizeInUse(), m.cfg.QuotaBytes)
 	}
 	return *m.space.Load()
 }
 
-func (m *Meta) spaceOf(used, inUse, quota int64) Space {
+func spaceOf(used, inUse, quota int64) Space {
 	s := Space{UsedBytes: used, InUseBytes: inUse, QuotaBytes: quota}
-	alarm := m.space.Load()
-	s.ReadOnly = used >= quota/100*softLimit || alarm != nil && alarm.ReadOnly && used >= quota
+	s.ReadOnly = inUse >= quota/100*softLimit || used >= quota/100*fileLimit
 	return s
 }
 
@@ -76,8 +91,7 @@ func (m *Meta) measureSpace(ctx context.Context) {
 		if quota <= 0 {
 			quota = m.cfg.QuotaBytes
 		}
-		s := Space{UsedBytes: st.DbSize, InUseBytes: st.DbSizeInUse, QuotaBytes: quota}
-		s.ReadOnly = st.DbSize >= quota/100*softLimit
+		s := spaceOf(st.DbSize, st.DbSizeInUse, quota)
 		if worst.QuotaBytes == 0 || float64(s.UsedBytes)/float64(s.QuotaBytes) > float64(worst.UsedBytes)/float64(worst.QuotaBytes) {
 			worst = s
 		}
@@ -87,53 +101,70 @@ func (m *Meta) measureSpace(ctx context.Context) {
 	}
 }
 
-// watchSpace measures now and then, tells when writes begin or cease to be
-// refused, and gives the embedded database's free pages back.
+// watchSpace measures now and then, and when a write was refused, tells when
+// writes begin or cease to be refused, and reclaims what the embedded database can give back.
 func (m *Meta) watchSpace(ctx context.Context) {
-	var reclaimed time.Time
-	if s := m.Space(); m.embedded != nil && s.UsedBytes > reclaimMin && s.UsedBytes > 2*s.InUseBytes {
-		m.reclaim(ctx)
-		reclaimed = time.Now()
-	}
 	ticker := time.NewTicker(spaceEvery)
 	defer ticker.Stop()
+	var r reclaimer
 	was := false
 	for {
-		s := m.Space()
-		if s.ReadOnly != was {
-			was = s.ReadOnly
-			m.log.Warn("metadata store's space", "read_only", s.ReadOnly, "used_bytes", s.UsedBytes, "quota_bytes", s.QuotaBytes)
+		if m.embedded != nil {
+			r.reclaim(ctx, m)
 		}
-		if s.ReadOnly && m.embedded != nil && time.Since(reclaimed) > reclaimEvery {
-			m.reclaim(ctx)
-			reclaimed = time.Now()
+		if s := m.Space(); s.ReadOnly != was {
+			was = s.ReadOnly
+			m.log.Warn("metadata store's space", "read_only", s.ReadOnly, "used_bytes", s.UsedBytes, "in_use_bytes", s.InUseBytes, "quota_bytes", s.QuotaBytes)
 		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-m.refused:
 		case <-ticker.C:
 			m.measureSpace(ctx)
 		}
 	}
 }
 
-// reclaim drops the history of the embedded etcd, rewrites its database and
-// lifts the alarm that etcd sets when the quota is reached.
-func (m *Meta) reclaim(ctx context.Context) {
-	if err := m.tryReclaim(ctx); err != nil && ctx.Err() == nil {
-		m.log.Warn("metadata store's space could not be reclaimed", "err", err)
+// noteRefused wakes watchSpace.
+func (m *Meta) noteRefused() {
+	select {
+	case m.refused <- struct{}{}:
+	default:
 	}
-	m.measureSpace(ctx)
 }
 
-func (m *Meta) tryReclaim(ctx context.Context) error {
-	if _, err := m.client.Compact(ctx, m.Image().Revision, clientv3.WithCompactPhysical()); err != nil {
-		return fmt.Errorf("compact: %w", err)
+// reclaimer remembers when space was last reclaimed.
+type reclaimer struct{ compacted, rewritten time.Time }
+
+// reclaim drops the history of the embedded etcd where space is short, and
+// rewrites its database where most of the file is free pages.
+func (r *reclaimer) reclaim(ctx context.Context, m *Meta) {
+	var err error
+	if s := m.Space(); s.ReadOnly && time.Since(r.compacted) > compactEvery {
+		r.compacted = time.Now()
+		_, err = m.client.Compact(ctx, m.Image().Revision, clientv3.WithCompactPhysical())
 	}
-	if err := m.embedded.server.Server.Backend().Defrag(); err != nil {
+	s := m.Space()
+	wasteful := s.UsedBytes > rewriteMin && s.UsedBytes > 2*s.InUseBytes
+	full := s.UsedBytes >= s.QuotaBytes/100*softLimit
+	if err == nil && (wasteful || full) && time.Since(r.rewritten) > rewriteEvery {
+		r.rewritten = time.Now()
+		err = m.rewrite(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		m.log.Warn("metadata store's space could not be reclaimed", "err", err)
+	}
+}
+
+// rewrite copies the embedded database without its free pages, and lifts the
+// alarm that etcd sets when the quota is reached.
+func (m *Meta) rewrite(ctx context.Context) error {
+	backend := m.embedded.server.Server.Backend()
+	if err := backend.Defrag(); err != nil {
 		return fmt.Errorf("defragment: %w", err)
 	}
-	if m.embedded.server.Server.Backend().Size() >= m.cfg.QuotaBytes {
+	if backend.Size() >= m.cfg.QuotaBytes {
 		return nil
 	}
 	if _, err := m.client.AlarmDisarm(ctx, &clientv3.AlarmMember{Alarm: pb.AlarmType_NOSPACE}); err != nil {

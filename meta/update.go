@@ -40,6 +40,7 @@ func (m *Meta) Update(ctx context.Context, decide func(*Image) ([]Change, error)
 			return nil, err
 		}
 		if w.ordinary && m.Space().ReadOnly {
+			m.noteRefused()
 			return nil, ErrReadOnly
 		}
 		return w, nil
@@ -167,6 +168,7 @@ func (m *Meta) commit(ctx context.Context, img *Image, w *write) (int64, error) 
 		return 0, m.storeError(err)
 	}
 	if resp.Succeeded {
+		m.noteWritten(ctx, w.size)
 		return resp.Header.Revision, nil
 	}
 	found := make(map[recordKey]int64, len(w.ops))
