@@ -90,6 +90,9 @@ func (t *producers) check(b batch.Batch) (repeated *sequences, err error) {
 	if p == nil {
 		return nil, nil // unknown, or forgotten: any sequence may be the next
 	}
+	if b.BaseSequence() == noSequence {
+		return nil, p.checkEpoch(id, b)
+	}
 	if b.ProducerEpoch() == p.epoch {
 		for i := range p.n {
 			if s := &p.kept[i]; s.first == b.BaseSequence() && s.last == b.LastSequence() {
@@ -109,14 +112,22 @@ func (t *producers) check(b batch.Batch) (repeated *sequences, err error) {
 }
 
 func (p *producer) checkOrder(id kafka.ProducerID, b batch.Batch) error {
+	if err := p.checkEpoch(id, b); err != nil {
+		return err
+	}
 	epoch, first := b.ProducerEpoch(), b.BaseSequence()
 	switch {
-	case epoch < p.epoch:
-		return kafka.Errorf(kafka.InvalidProducerEpoch, "Epoch of producer %d is %d, which is smaller than the last seen epoch %d.", id, epoch, p.epoch)
 	case epoch > p.epoch && first != 0:
 		return kafka.Errorf(kafka.OutOfOrderSequenceNumber, "Invalid sequence number for new epoch of producer %d: %d (request epoch), %d (seq. number), %d (current producer epoch).", id, epoch, first, p.epoch)
 	case epoch == p.epoch && first != nextSequence(p.lastSequence()):
 		return kafka.Errorf(kafka.OutOfOrderSequenceNumber, "Out of order sequence number for producer %d: %d (incoming seq. number), %d (current end sequence number).", id, first, p.lastSequence())
+	}
+	return nil
+}
+
+func (p *producer) checkEpoch(id kafka.ProducerID, b batch.Batch) error {
+	if epoch := b.ProducerEpoch(); epoch < p.epoch {
+		return kafka.Errorf(kafka.InvalidProducerEpoch, "Epoch of producer %d is %d, which is smaller than the last seen epoch %d.", id, epoch, p.epoch)
 	}
 	return nil
 }
@@ -155,7 +166,9 @@ func (t *producers) apply(b batch.Batch, nowMs int64) (ended decided, ok bool) {
 	p := t.touch(id, b.ProducerEpoch(), nowMs)
 	p.anew = false
 	p.lastTimestamp = b.MaxTimestamp()
-	p.remember(sequences{b.BaseSequence(), b.LastSequence(), b.BaseOffset(), b.LastOffset(), b.MaxTimestamp()})
+	if b.BaseSequence() != noSequence {
+		p.remember(sequences{b.BaseSequence(), b.LastSequence(), b.BaseOffset(), b.LastOffset(), b.MaxTimestamp()})
+	}
 	// An empty batch is a leftover of compaction, which touches decided transactions only.
 	if b.IsTransactional() && b.Count() > 0 && p.txnStart == kafka.NoOffset {
 		p.txnStart = b.BaseOffset()

@@ -81,7 +81,7 @@ func checkHeader(b batch.Batch, name kafka.TopicPartition) error {
 		return invalid(name, fmt.Sprintf("inconsistent batch offset range [%d, %d] and count of records %d", b.BaseOffset(), b.LastOffset(), b.Count()))
 	case b.ProducerID() < kafka.NoProducerID:
 		return invalid(name, fmt.Sprintf("invalid producer id %d", b.ProducerID()))
-	case b.ProducerID() >= 0 && b.BaseSequence() < 0:
+	case b.ProducerID() >= 0 && b.BaseSequence() < 0 && !unnumbered(b, name):
 		return invalid(name, fmt.Sprintf("invalid sequence number %d in record batch with producer id %d", b.BaseSequence(), b.ProducerID()))
 	case b.ProducerID() >= 0 && b.ProducerEpoch() < 0:
 		return invalid(name, fmt.Sprintf("invalid epoch %d in record batch with producer id %d", b.ProducerEpoch(), b.ProducerID()))
@@ -91,6 +91,12 @@ func checkHeader(b batch.Batch, name kafka.TopicPartition) error {
 		return kafka.Errorf(kafka.InvalidTimestamp, "Partition %s: producers must not set the timestamp type to LogAppendTime.", name)
 	}
 	return nil
+}
+
+// unnumbered reports whether the batch is the group coordinator's, offsets committed in a transaction: it
+// carries the producer's id and, as Kafka's, no sequence. Clients may not write to the topic.
+func unnumbered(b batch.Batch, name kafka.TopicPartition) bool {
+	return b.BaseSequence() == noSequence && b.IsTransactional() && name.Topic == kafka.ConsumerOffsetsTopic
 }
 
 func checkSize(b batch.Batch, name kafka.TopicPartition, cfg *TopicConfig) error {

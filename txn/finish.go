@@ -68,15 +68,26 @@ func (c *impl) writeMarkers(ctx context.Context, e *entry, t transaction, end ka
 	syncs.SetLimit(markersAtOnce)
 	for _, tp := range t.sorted() {
 		wait, err := c.mark(ctx, tp, m)
-		if errors.Is(err, kafka.UnknownTopicOrPartition) {
-			continue // its topic was deleted meanwhile
-		}
-		if err != nil {
+		if err == nil {
+			syncs.Go(func() error { return c.unlessOver(tp, wait(ctx)) })
+		} else if err := c.unlessOver(tp, err); err != nil {
 			return errors.Join(fmt.Errorf("append a marker to %s: %w", tp, err), syncs.Wait())
 		}
-		syncs.Go(func() error { return wait(ctx) })
 	}
 	return syncs.Wait()
+}
+
+// unlessOver drops errors that say that nothing of the transaction is left open in the partition: its topic
+// was deleted, or a newer epoch of the producer has been there.
+func (c *impl) unlessOver(tp kafka.TopicPartition, err error) error {
+	if errors.Is(err, kafka.UnknownTopicOrPartition) {
+		return nil
+	}
+	if errors.Is(err, kafka.InvalidProducerEpoch) {
+		c.log.Warn("a partition takes no marker: it has seen a newer epoch of the producer", "topic", tp.Topic, "partition", tp.Partition, "error", err)
+		return nil
+	}
+	return err
 }
 
 // mark appends one marker: through the group coordinator where it decides offsets.
