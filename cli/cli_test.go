@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/cli"
+	"github.com/hawserio/hawser/link"
+	"github.com/hawserio/hawser/rest"
 	"github.com/hawserio/hawser/rest/resttest"
 )
 
@@ -60,5 +62,279 @@ func TestALinksLife(t *testing.T) {
 	}
 	if got := ok(t, url, "link", "list", "--include-topics"); !strings.Contains(got, "orders") || !strings.HasPrefix(got, "Name    | ID ") {
 		t.Errorf("list: %s", got)
+	}
+}
+
+// aCluster has a link "my-link" with mirrors "orders" and "clicks", and a stopped one, "old".
+func aCluster(t *testing.T) (*resttest.Cluster, string) {
+	t.Helper()
+	c := resttest.New(t)
+	url := c.Serve(t)
+	ok(t, url, "link", "create", "my-link", "--source-cluster", "src-1", "--source-bootstrap-server", "a:9092")
+	for _, topic := range []string{"orders", "clicks", "old"} {
+		ok(t, url, "mirror", "create", topic, "--link", "my-link")
+	}
+	ok(t, url, "mirror", "promote", "old")
+	return c, url
+}
+
+func TestTables(t *testing.T) {
+	c, url := aCluster(t)
+	c.Links.PutMirror(link.MirrorInfo{Link: "my-link", Topic: "orders", SourceTopic: "orders", Partitions: 2, Status: "FAILED", StateMs: 1_700_000_000_000,
+		Err: "SOURCE_TOPIC_ID_CHANGED", ErrText: "The source topic was made anew.\x1b[31m\nFail over.",
+		Lags: []link.Lag{{Partition: 0, Records: 12, LastSourceFetch: 100, Lost: 3}, {Partition: 1, LastSourceFetch: -1, Err: "offset 5 is corrupt"}}})
+	for _, row := range []struct{ args, want string }{
+		{"mirror list", `
+Link Name | Mirror Topic Name | Source Topic Name | Mirror Status | Status Time (ms) | Num Partition | Max Per Partition Mirror Lag
+----------+-------------------+-------------------+---------------+------------------+---------------+-----------------------------
+my-link   | clicks            | clicks            | ACTIVE        | 1700000000000    | 2             | 0
+my-link   | old               | old               | STOPPED       | 1700000000001    | 2             | 0
+my-link   | orders            | orders            | FAILED        | 1700000000000    | 2             | 12
+`},
+		{"mirror list --mirror-status stopped --link my-link -o json", `
+[
+  {
+    "link_name": "my-link",
+    "mirror_topic_name": "old",
+    "source_topic_name": "old",
+    "mirror_status": "STOPPED",
+    "status_time_ms": 1700000000001,
+    "num_partition": 2,
+    "max_per_partition_mirror_lag": 0
+  }
+]
+`},
+		{"mirror describe orders", `
+Link Name | Mirror Topic Name | Source Topic Name | Mirror Status | Mirror Topic Error      | Status Time (ms) | Partition | Partition Mirror Lag | Last Source Fetch Offset
+----------+-------------------+-------------------+---------------+-------------------------+------------------+-----------+----------------------+-------------------------
+my-link   | orders            | orders            | FAILED        | SOURCE_TOPIC_ID_CHANGED | 1700000000000    | 0         | 12                   | 100
+my-link   | orders            | orders            | FAILED        | SOURCE_TOPIC_ID_CHANGED | 1700000000000    | 1         | 0                    | -1
+
+The source topic was made anew.[31m Fail over.
+Partition 0: the source removed 3 records before they were mirrored.
+Partition 1: offset 5 is corrupt
+`},
+		{"mirror pause clicks", `
+Mirror Topic Name | Partition | Partition Mirror Lag | Last Source Fetch Offset | Error Message | Error Code
+------------------+-----------+----------------------+--------------------------+---------------+-----------
+clicks            | 0         | 0                    | -1                       |               |
+clicks            | 1         | 0                    | -1                       |               |
+`},
+		{"mirror truncate-and-restore old --dry-run --include-partitions -o yaml", `
+- mirror_topic_name: old
+  partition: 0
+  error_message: ""
+  error_code: ""
+  messages_truncated: "3"
+  offset_truncated_to: "100"
+- mirror_topic_name: old
+  partition: 1
+  error_message: ""
+  error_code: ""
+  messages_truncated: "4"
+  offset_truncated_to: "90"
+`},
+		{"mirror truncate-and-restore old --dry-run", `
+Mirror Topic Name | Error Message | Error Code | Messages Truncated
+------------------+---------------+------------+-------------------
+old               |               |            | 7
+`},
+		{"mirror state-transition-error list clicks", "\nNone found.\n"},
+		{"mirror state-transition-error list clicks -o json", "\n[]\n"},
+		{"topic list -o yaml", "\n[]\n"},
+	} {
+		if got := "\n" + ok(t, url, strings.Fields(row.args)...); got != row.want {
+			t.Errorf("hawser %s printed%swant%s", row.args, got, row.want)
+		}
+	}
+}
+
+func TestLinkTables(t *testing.T) {
+	c := resttest.New(t)
+	url := c.Serve(t)
+	c.Links.Put(link.Info{Name: "l", ID: "AAAAAAAAAAAAAAAAAAAAAQ", State: "UNAVAILABLE", RemoteClusterID: "src", Err: "TIMEOUT_ERROR", ErrText: "No answer.", Topics: []string{"b", "a"},
+		Categories: map[string]int32{"ACTIVE": 10, "IN_ERROR": 2}, Tasks: []link.Task{{Name: "AclSync", State: "IN_ERROR", Errors: []link.Coded{{Code: "SECURITY_DISABLED_ERROR", Text: "No authorizer."}, {Code: "INTERNAL_ERROR", Text: "x"}}}}})
+	c.Links.Put(link.Info{Name: "m", ID: "AAAAAAAAAAAAAAAAAAAAAg", State: "ACTIVE", Err: "NO_ERROR", Mode: "BIDIRECTIONAL", RemoteClusterID: "other"})
+	for _, row := range []struct{ args, want string }{
+		{"link list", `
+Name | ID                     | Source Cluster | Destination Cluster | Remote Cluster | State       | Error         | Error Message
+-----+------------------------+----------------+---------------------+----------------+-------------+---------------+--------------
+l    | AAAAAAAAAAAAAAAAAAAAAQ | src            |                     | src            | UNAVAILABLE | TIMEOUT_ERROR | No answer.
+m    | AAAAAAAAAAAAAAAAAAAAAg |                |                     | other          | ACTIVE      |               |
+`},
+		{"link list --include-topics -o json", `
+[
+  {
+    "link_name": "l",
+    "link_id": "AAAAAAAAAAAAAAAAAAAAAQ",
+    "topic_name": "a",
+    "source_cluster": "src",
+    "remote_cluster": "src",
+    "state": "UNAVAILABLE",
+    "error": "TIMEOUT_ERROR",
+    "error_message": "No answer."
+  },
+  {
+    "link_name": "l",
+    "link_id": "AAAAAAAAAAAAAAAAAAAAAQ",
+    "topic_name": "b",
+    "source_cluster": "src",
+    "remote_cluster": "src",
+    "state": "UNAVAILABLE",
+    "error": "TIMEOUT_ERROR",
+    "error_message": "No answer."
+  },
+  {
+    "link_name": "m",
+    "link_id": "AAAAAAAAAAAAAAAAAAAAAg",
+    "topic_name": "",
+    "remote_cluster": "other",
+    "state": "ACTIVE"
+  }
+]
+`},
+		{"link describe l", `
+Name:                           l
+ID:                             AAAAAAAAAAAAAAAAAAAAAQ
+Source Cluster:                 src
+Remote Cluster:                 src
+State:                          UNAVAILABLE
+Error:                          TIMEOUT_ERROR
+Error Message:                  No answer.
+Mirror Partition States Count:  ACTIVE: 10, IN_ERROR: 2
+`},
+		{"link task list l", `
+Task Name | State    | Errors
+----------+----------+---------------------------------------------------------------
+AclSync   | IN_ERROR | SECURITY_DISABLED_ERROR: "No authorizer.", INTERNAL_ERROR: "x"
+`},
+		{"link task list l -o yaml", `
+- task_name: AclSync
+  state: IN_ERROR
+  errors:
+    - error_code: SECURITY_DISABLED_ERROR
+      error_message: No authorizer.
+    - error_code: INTERNAL_ERROR
+      error_message: x
+`},
+		{"link task list m -o json", "\n[]\n"},
+	} {
+		got := "\n" + ok(t, url, strings.Fields(row.args)...)
+		if got != row.want {
+			t.Errorf("hawser %s printed%swant%s", row.args, got, row.want)
+		}
+	}
+}
+
+func TestTopicsGroupsCluster(t *testing.T) {
+	c := resttest.New(t)
+	url := c.Serve(t)
+	c.Groups.List = []rest.Group{{ID: "g", State: "Stable", Type: "classic", Assignor: "range", Coordinator: 2}}
+	c.Groups.LagsOf = map[string][]rest.GroupLag{"g": {{Topic: "t", Committed: 5, End: 9, Member: rest.Member{ID: "c-1", ClientID: "c"}}}}
+	for _, row := range []struct{ args, want string }{
+		{"topic create t --partitions 3 --config cleanup.policy=compact,retention.ms=5", "Created topic \"t\".\n"},
+		{"topic create t --if-not-exists", "Topic \"t\" exists.\n"},
+		{"topic create u --dry-run", "[DRY RUN] Created topic \"u\".\n"},
+		{"topic describe t -o json", "{\n  \"name\": \"t\",\n  \"is_internal\": false,\n  \"replication_factor\": 1,\n  \"partition_count\": 3\n}\n"},
+		{"topic update t --partitions 4 --remove retention.ms", "Updated topic \"t\".\n"},
+		{"topic configuration update t --config retention.ms=6 --dry-run", "[DRY RUN] Updated topic \"t\".\n"},
+		{"topic configuration list t", `Name           | Value     | Read-Only | Source
+---------------+-----------+-----------+---------------------
+cleanup.policy | compact   | false     | DYNAMIC_TOPIC_CONFIG
+retention.ms   | 604800000 | false     | DEFAULT_CONFIG
+`},
+		{"topic list", `Name | Internal | Replication Factor | Partition Count
+-----+----------+--------------------+----------------
+t    | false    | 1                  | 4
+`},
+		{"group list -o yaml", "- consumer_group_id: g\n  state: STABLE\n  type: CLASSIC\n  partition_assignor: range\n  is_simple: false\n  coordinator: \"2\"\n"},
+		{"group describe g", `Consumer Group:      g
+State:               STABLE
+Type:                CLASSIC
+Partition Assignor:  range
+Simple:              false
+Coordinator:         2
+
+Topic | Partition | Current Offset | Log End Offset | Lag | Consumer | Instance | Client
+------+-----------+----------------+----------------+-----+----------+----------+-------
+t     | 0         | 5              | 9              | 4   | c-1      |          | c
+`},
+		{"cluster describe -o json --url " + url, `{
+  "cluster_id": "` + resttest.ClusterID + `",
+  "controller": "1",
+  "rest_url": "` + url + `/kafka/v3",
+  "brokers": [
+    {
+      "broker_id": 1,
+      "address": "b1.example:9092"
+    },
+    {
+      "broker_id": 2,
+      "address": "b2.example:9092",
+      "rack": "east"
+    }
+  ]
+}
+`},
+		{"topic delete t", "Deleted topic \"t\".\n"},
+		{"version", "Version:  test\n"},
+		{"version -o json", "{\n  \"version\": \"test\"\n}\n"},
+	} {
+		if got := ok(t, url, strings.Fields(row.args)...); got != row.want {
+			t.Errorf("hawser %s printed\n%swant\n%s", row.args, got, row.want)
+		}
+	}
+}
+
+func TestExitCodeIs1WhenATopicFailed(t *testing.T) {
+	c, url := aCluster(t)
+	r := hawser(t, url, "mirror", "promote", "orders", "old", "--link", "my-link")
+	want := `Mirror Topic Name | Partition | Partition Mirror Lag | Last Source Fetch Offset | Error Message                                             | Error Code
+------------------+-----------+----------------------+--------------------------+-----------------------------------------------------------+-----------
+old               | -1        | -1                   | -1                       | Topic 'old' has already stopped its mirror from 'my-link' | 400
+orders            | 0         | 0                    | -1                       |                                                           |
+orders            | 1         | 0                    | -1                       |                                                           |
+`
+	if r.code != 1 || r.out != want || !strings.Contains(r.err, "some topics failed") {
+		t.Errorf("exit %d\n%swant\n%s%s", r.code, r.out, want, r.err)
+	}
+	if last := c.Links.Ordered[len(c.Links.Ordered)-1]; last != "promote my-link old,orders" {
+		t.Errorf("ordered %q", last)
+	}
+}
+
+func TestVerbsReachTheirRoutes(t *testing.T) {
+	for _, row := range [][2]string{
+		{"promote", "promote"}, {"failover", "failover"}, {"pause", "pause"}, {"resume", "resume"}, {"reverse-and-start", "reverse-and-start-mirror"},
+		{"reverse-and-pause", "reverse-and-pause-mirror"}, {"truncate-and-restore", "truncate-and-restore"},
+	} {
+		c, url := aCluster(t)
+		orders := len(c.Links.Ordered)
+		ok(t, url, "mirror", row[0], "--pattern", "cl.*", "--link", "my-link", "--dry-run")
+		if len(c.Links.Ordered) != orders {
+			t.Errorf("%s: a dry run was carried out", row[0])
+		}
+		ok(t, url, "mirror", row[0], "--pattern", "cl.*", "--link", "my-link")
+		if last := c.Links.Ordered[len(c.Links.Ordered)-1]; last != row[1]+" my-link clicks" {
+			t.Errorf("%s ordered %q", row[0], last)
+		}
+	}
+}
+
+func TestDryRunOfALink(t *testing.T) {
+	_, url := aCluster(t)
+	if got := ok(t, url, "link", "create", "other", "--source-bootstrap-server", "a:1", "--dry-run"); !strings.HasPrefix(got, "[DRY RUN] Created cluster link \"other\"") {
+		t.Errorf("got %s", got)
+	}
+	if r := hawser(t, url, "link", "describe", "other"); r.code != 1 {
+		t.Error("a dry run made a link")
+	}
+	if r := hawser(t, url, "link", "delete", "my-link", "--force"); r.code != 1 || !strings.Contains(r.err, "clicks, orders") {
+		t.Errorf("--force deleted a link with live mirrors: %+v", r)
+	}
+	ok(t, url, "link", "delete", "my-link", "--with-live-mirrors", "--dry-run")
+	ok(t, url, "link", "delete", "my-link", "--with-live-mirrors")
+	if r := hawser(t, url, "link", "describe", "my-link"); r.code != 1 || !strings.Contains(r.err, "does not exist") {
+		t.Errorf("got %+v", r)
 	}
 }

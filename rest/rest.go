@@ -40,6 +40,8 @@ type Links interface {
 	Order(ctx context.Context, name string, verb link.Verb, topics []string, pattern string, validateOnly bool) ([]link.Outcome, error)
 }
 
+var _ Links = (*link.Links)(nil)
+
 // Cluster says who this cluster is.
 type Cluster interface {
 	ID() string

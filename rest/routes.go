@@ -55,7 +55,7 @@ var routes = []route{
 
 	{"GET", atMirrors, describeCluster, aboutTopic, listMirrors},
 	{"POST", atMirrors, createMirrors, aboutTopic, createMirror},
-	{"GET", atMirror, describeCluster, aboutTopic, getMirror},
+	{"GET", atMirror, describeCluster, aboutMirror, getMirror},
 	{"POST", atMirrors + ":promote", orderMirrors, aboutTopic, order(link.Promote)},
 	{"POST", atMirrors + ":failover", orderMirrors, aboutTopic, order(link.Failover)},
 	{"POST", atMirrors + ":pause", orderMirrors, aboutTopic, order(link.Pause)},

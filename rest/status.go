@@ -71,8 +71,9 @@ func unauthenticated(err error) error {
 type subject int
 
 const (
-	aboutLink subject = iota
-	aboutTopic
+	aboutLink   subject = iota
+	aboutTopic          // or a mirror that is being made: its topic may exist
+	aboutMirror         // one mirror, by its name
 )
 
 // failureOf finds the answer to an error.
@@ -105,7 +106,9 @@ func linkFailure(order *link.Error, about subject) (*failure, bool) {
 	case link.BadRequest, link.WrongState, link.Unreachable:
 		f.status, f.code = 400, codeInvalid
 	case link.NotFound:
-		f.status, f.code = 404, 404
+		f.status, f.code, f.text = 404, 404, absent(order, about)
+	case link.Forbidden:
+		f.status, f.code = 403, codeForbidden
 	case link.InUse:
 		f.status, f.code = 409, codeLinkInUse
 	case link.Exists:
@@ -117,6 +120,17 @@ func linkFailure(order *link.Error, about subject) (*failure, bool) {
 		return nil, false
 	}
 	return f, true
+}
+
+// absent begins as clients know it from the vendor's servers; some match on it.
+func absent(order *link.Error, about subject) string {
+	switch {
+	case order.Code == "LINK_NOT_FOUND_ERROR":
+		return "The cluster link doesn't exist: " + order.Error()
+	case about == aboutMirror:
+		return "The mirror topic doesn't exist: " + order.Error()
+	}
+	return order.Error()
 }
 
 // kafkaFailure is the row of a protocol error, by kafka-rest's table.

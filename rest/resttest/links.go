@@ -23,6 +23,10 @@ type Links struct {
 
 	// Fail, when set, is what the next call of any method answers.
 	Fail error
+	// AllowNoBootstrap lets links be made that do not dial.
+	AllowNoBootstrap bool
+	// Made may change a mirror that was just created.
+	Made func(*link.MirrorInfo)
 	// Ordered lists the orders that were carried out, as "promote my-link a,b".
 	Ordered []string
 }
@@ -38,6 +42,7 @@ var linkConfigs = map[string]string{
 	"consumer.offset.group.filters": "", "auto.create.mirror.topics.enable": "false", "auto.create.mirror.topics.filters": "",
 	"acl.sync.enable": "false", "acl.filters": "", "link.mode": "DESTINATION", "connection.mode": "OUTBOUND",
 	"sasl.jaas.config": "", "sasl.mechanism": "GSSAPI", "security.protocol": "PLAINTEXT", "local.listener": "",
+	"local.sasl.jaas.config": "", "local.sasl.mechanism": "GSSAPI", "local.security.protocol": "PLAINTEXT",
 }
 
 // Put places a link as the test wants it.
@@ -67,7 +72,7 @@ func (ls *Links) find(name string) (*link.Info, error) {
 	if info, ok := ls.links[name]; ok {
 		return info, nil
 	}
-	return nil, &link.Error{Kind: link.NotFound, Text: fmt.Sprintf("Cluster link '%s' does not exist.", name)}
+	return nil, &link.Error{Kind: link.NotFound, Code: "LINK_NOT_FOUND_ERROR", Text: fmt.Sprintf("Cluster link '%s' does not exist.", name)}
 }
 
 // Create makes a link.
@@ -83,7 +88,7 @@ func (ls *Links) Create(_ context.Context, spec link.CreateSpec) (link.Info, err
 	if err := checkLinkConfigs(spec.Configs); err != nil {
 		return link.Info{}, err
 	}
-	if spec.Configs["bootstrap.servers"] == "" {
+	if spec.Configs["bootstrap.servers"] == "" && !ls.AllowNoBootstrap {
 		return link.Info{}, &link.Error{Kind: link.BadRequest, Text: "bootstrap.servers is missing.", Hint: "Give the source's addresses."}
 	}
 	info := link.Info{
@@ -192,7 +197,7 @@ func (ls *Links) Configs(name string) ([]link.ConfigEntry, error) {
 	}
 	var out []link.ConfigEntry
 	for key, otherwise := range linkConfigs {
-		entry := link.ConfigEntry{Name: key, Default: true, Sensitive: key == "sasl.jaas.config", ReadOnly: key == "link.mode"}
+		entry := link.ConfigEntry{Name: key, Default: true, Sensitive: strings.HasSuffix(key, "sasl.jaas.config"), ReadOnly: key == "link.mode"}
 		if otherwise != "" {
 			entry.Value = &otherwise
 		}
@@ -267,6 +272,9 @@ func (ls *Links) CreateMirror(_ context.Context, name string, spec link.MirrorSp
 	}
 	m := &link.MirrorInfo{Link: name, Topic: topic, SourceTopic: spec.SourceTopic, Partitions: 2, Status: "ACTIVE", StateMs: ls.nowMs,
 		Lags: []link.Lag{{Partition: 1, LastSourceFetch: -1}, {Partition: 0, LastSourceFetch: -1}}}
+	if ls.Made != nil {
+		ls.Made(m)
+	}
 	ls.mirrors[name+"/"+topic] = m
 	return *m, nil
 }
@@ -304,7 +312,7 @@ func (ls *Links) Mirror(name, topic string) (link.MirrorInfo, error) {
 	}
 	m, ok := ls.mirrors[name+"/"+topic]
 	if !ok {
-		return link.MirrorInfo{}, &link.Error{Kind: link.NotFound, Text: fmt.Sprintf("The mirror topic doesn't exist: link '%s' has no mirror topic '%s'.", name, topic)}
+		return link.MirrorInfo{}, &link.Error{Kind: link.NotFound, Code: "UNKNOWN_TOPIC_OR_PARTITION_ERROR", Text: fmt.Sprintf("Topic '%s' is not a mirror topic of cluster link '%s'.", topic, name)}
 	}
 	return *m, nil
 }
@@ -344,7 +352,7 @@ func (ls *Links) Order(_ context.Context, name string, verb link.Verb, topics []
 func (ls *Links) orderOne(name string, verb link.Verb, topic string, validateOnly bool) link.Outcome {
 	m, ok := ls.mirrors[name+"/"+topic]
 	if !ok {
-		return link.Outcome{Topic: topic, Code: 404, Text: fmt.Sprintf("The mirror topic doesn't exist: link '%s' has no mirror topic '%s'.", name, topic)}
+		return link.Outcome{Topic: topic, Code: 404, Text: fmt.Sprintf("Topic '%s' is not a mirror topic of cluster link '%s'.", topic, name)}
 	}
 	if m.Status == "STOPPED" && verb != link.TruncateAndRestore {
 		return link.Outcome{Topic: topic, Code: 400, Text: fmt.Sprintf("Topic '%s' has already stopped its mirror from '%s'", topic, name), Lags: m.Lags}

@@ -1,0 +1,78 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hawserio/hawser/cli"
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link"
+	"github.com/hawserio/hawser/rest/resttest"
+)
+
+// watcher is stderr that calls back for each thing written.
+type watcher struct {
+	bytes.Buffer
+	on func(text string)
+}
+
+func (w *watcher) Write(p []byte) (int, error) {
+	w.on(string(p))
+	return w.Buffer.Write(p)
+}
+
+// waits runs `mirror create orders --wait`, and calls on for each line of progress.
+func waits(t *testing.T, ctx context.Context, c *resttest.Cluster, on func(string)) run {
+	t.Helper()
+	url := c.Serve(t)
+	ok(t, url, "link", "create", "l", "--source-bootstrap-server", "a:1")
+	var out bytes.Buffer
+	err := &watcher{on: on}
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	code := cli.Main(ctx, []string{"mirror", "create", "orders", "--link", "l", "--wait", "--url", url}, &out, err, cli.Hooks{})
+	return run{code, out.String(), err.String()}
+}
+
+func lagging(records, fetched int64) link.MirrorInfo {
+	return link.MirrorInfo{Link: "l", Topic: "orders", SourceTopic: "orders", Partitions: 1, Status: "ACTIVE", Lags: []link.Lag{{Records: records, LastSourceFetch: kafka.Offset(fetched)}}}
+}
+
+func TestWaitShowsProgressUntilCaughtUp(t *testing.T) {
+	c := resttest.New(t)
+	c.Links.Made = func(m *link.MirrorInfo) { *m = lagging(300, 100) }
+	r := waits(t, t.Context(), c, func(text string) {
+		if strings.Contains(text, "25 %") {
+			c.Links.PutMirror(lagging(0, 400))
+		}
+	})
+	want := "orders: ACTIVE, 1 partitions, 300 records behind (25 %)\norders: ACTIVE, 1 partitions, 0 records behind (100 %)\n"
+	if r.code != 0 || r.err != want || r.out != "Created mirror topic \"orders\".\nMirror topic \"orders\" has caught up.\n" {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
+func TestWaitGivesUpWhereWaitingDoesNotHelp(t *testing.T) {
+	for status, words := range map[string]string{"FAILED": "SOURCE_TOPIC_ID_CHANGED. Fail over.", "LINK_FAILED": "LINK_FAILED", "PAUSED": "hawser mirror resume", "STOPPED": "was stopped"} {
+		c := resttest.New(t)
+		c.Links.Made = func(m *link.MirrorInfo) {
+			m.Status, m.Err, m.ErrText = status, "SOURCE_TOPIC_ID_CHANGED", "Fail over."
+		}
+		if r := waits(t, t.Context(), c, func(string) {}); r.code != 1 || !strings.Contains(r.err, words) {
+			t.Errorf("%s: exit %d, %s", status, r.code, r.err)
+		}
+	}
+}
+
+func TestWaitCanBeInterrupted(t *testing.T) {
+	c := resttest.New(t)
+	c.Links.Made = func(m *link.MirrorInfo) { *m = lagging(300, 100) }
+	ctx, stop := context.WithCancel(t.Context())
+	r := waits(t, ctx, c, func(string) { stop() })
+	if r.code != 1 || !strings.Contains(r.err, "goes on mirroring") && !strings.Contains(r.err, "interrupted") {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+}
