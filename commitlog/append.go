@@ -101,7 +101,7 @@ func (l *Log) writable(bs batch.Batches, cfg Config, now time.Time) (*segment, e
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.segs = append(l.segs, g)
-	l.newNames, l.changed = true, true
+	l.newNames, l.stale, l.changed = true, true, true
 	return g, nil
 }
 

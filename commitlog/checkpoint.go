@@ -21,6 +21,7 @@ const (
 	markMagic       = 0x6877726d // "hwrm"
 	headSize        = 12         // magic, version, CRC
 	stateSize       = 84
+	tailSize        = 8 + stateSize
 	epochSize       = 12
 	checkpointFixed = 50
 	// checkpointMax bounds what is read, in bytes: half a million segments.
@@ -50,7 +51,30 @@ type checkpoint struct {
 	cutSize    int64
 	epochs     []kafka.EpochStart
 	sealed     []state // whole and synced
-	tail       *state  // of the unsealed segment, after an orderly close; nil otherwise
+	tail       *tail   // of the segment after them, if any byte of it was synced
+}
+
+// tail says how far a segment that still takes batches had been synced: a checkpoint names
+// every segment of which a byte is synced. resume is where its index files go up to.
+type tail struct {
+	size   int64
+	resume state
+}
+
+// whole reports whether nothing of the segment need be read again.
+func (t *tail) whole() bool { return t.resume.size == t.size }
+
+func appendTail(out []byte, t tail) []byte {
+	return appendState(binary.BigEndian.AppendUint64(out, uint64(t.size)), t.resume)
+}
+
+func parseTail(raw []byte) (tail, error) {
+	resume, err := parseState(raw[8:])
+	t := tail{size: int64(binary.BigEndian.Uint64(raw)), resume: resume}
+	if err == nil && (t.size < resume.size || t.size > maxPosition) {
+		err = fmt.Errorf("segment %d: %w", resume.base, errBadFile)
+	}
+	return t, err
 }
 
 func appendState(out []byte, s state) []byte {
@@ -85,7 +109,7 @@ func parseState(raw []byte) (state, error) {
 
 func (c *checkpoint) encode() []byte {
 	be := binary.BigEndian
-	out := make([]byte, headSize, headSize+checkpointFixed+len(c.epochs)*epochSize+(len(c.sealed)+1)*stateSize)
+	out := make([]byte, headSize, headSize+checkpointFixed+len(c.epochs)*epochSize+(len(c.sealed)+2)*stateSize)
 	out = be.AppendUint64(out, c.generation)
 	out = be.AppendUint64(out, uint64(c.start))
 	out = append(out, byte(c.pending), 0)
@@ -107,7 +131,7 @@ func (c *checkpoint) encode() []byte {
 		out = appendState(out, s)
 	}
 	if c.tail != nil {
-		out = appendState(out, *c.tail)
+		out = appendTail(out, *c.tail)
 	}
 	return seal(out, checkpointMagic)
 }
@@ -151,14 +175,14 @@ func parseCheckpoint(raw []byte) (*checkpoint, error) {
 	}
 	epochs, sealed, tails := int64(be.Uint32(body[34:])), int64(be.Uint32(body[38:])), int64(be.Uint32(body[42:]))
 	body = body[checkpointFixed:]
-	if c.start < 0 || c.pending > pendingEmpty || tails > 1 || int64(len(body)) != epochs*epochSize+(sealed+tails)*stateSize {
+	if c.start < 0 || c.pending > pendingEmpty || tails > 1 || int64(len(body)) != epochs*epochSize+sealed*stateSize+tails*tailSize {
 		return nil, bad
 	}
 	for range epochs {
 		c.epochs = append(c.epochs, kafka.EpochStart{Epoch: kafka.LeaderEpoch(be.Uint32(body)), Start: kafka.Offset(be.Uint64(body[4:]))})
 		body = body[epochSize:]
 	}
-	for range sealed + tails {
+	for range sealed {
 		s, err := parseState(body)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", checkpointName, err)
@@ -167,8 +191,11 @@ func parseCheckpoint(raw []byte) (*checkpoint, error) {
 		body = body[stateSize:]
 	}
 	if tails == 1 {
-		c.tail = &c.sealed[sealed]
-		c.sealed = c.sealed[:sealed:sealed]
+		t, err := parseTail(body)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", checkpointName, err)
+		}
+		c.tail = &t
 	}
 	return c, nil
 }
@@ -196,18 +223,13 @@ func readCheckpoint(dir store.Dir) (c *checkpoint, bad bool, err error) {
 // which reaches the disk soon after the sync it speaks of.
 type mark struct {
 	generation uint64
-	base       kafka.Offset // segments below are synced whole
-	size       int64        // bytes of segment base that are synced
-	resume     state        // of segment base: where its index files go up to
+	tail       // segments below its base are synced whole
 }
 
 func (m *mark) encode(out []byte) []byte {
-	be := binary.BigEndian
 	out = append(out[:0], make([]byte, headSize)...)
-	out = be.AppendUint64(out, m.generation)
-	out = be.AppendUint64(out, uint64(m.base))
-	out = be.AppendUint64(out, uint64(m.size))
-	return seal(appendState(out, m.resume), markMagic)
+	out = binary.BigEndian.AppendUint64(out, m.generation)
+	return seal(appendTail(out, m.tail), markMagic)
 }
 
 // readMark reads the mark of the generation, nil if there is none.
@@ -231,16 +253,12 @@ func parseMark(raw []byte) (*mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(body) != 24+stateSize {
+	if len(body) != 8+tailSize {
 		return nil, fmt.Errorf("%s: %w", markName, errBadFile)
 	}
-	be := binary.BigEndian
-	m := &mark{generation: be.Uint64(body), base: kafka.Offset(be.Uint64(body[8:])), size: int64(be.Uint64(body[16:]))}
-	if m.resume, err = parseState(body[24:]); err != nil {
+	t, err := parseTail(body[8:])
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", markName, err)
 	}
-	if m.resume.base != m.base || m.resume.size > m.size {
-		return nil, fmt.Errorf("%s: %w", markName, errBadFile)
-	}
-	return m, nil
+	return &mark{generation: binary.BigEndian.Uint64(body), tail: t}, nil
 }

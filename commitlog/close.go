@@ -42,25 +42,18 @@ func (l *Log) settleForClose() error {
 	segs := l.segs
 	g := l.active()
 	l.mu.RUnlock()
-	c := l.snapshotOf(segs)
 	if g != nil {
 		g.mu.Lock()
 		st, idx := g.state, g.idx
-		tail := g.flushed
 		g.mu.Unlock()
-		if tail.size < st.size || idx != nil {
-			if idx == nil {
-				return fmt.Errorf("BUG: segment %s has no index to write", logName(g.base))
-			}
+		if idx != nil { // else nothing was appended since it was opened
 			if err := l.flushIndex(g, st, *idx, durable); err != nil {
 				return err
 			}
-			tail = g.flushed
 		}
-		c.tail = &tail
 	}
 	if err := l.dir.SyncDir(); err != nil {
 		return err
 	}
-	return l.writeCheckpoint(c)
+	return l.writeCheckpoint(l.snapshotOf(segs))
 }

@@ -37,7 +37,6 @@ type opening struct {
 	files    map[string]int64
 	bases    []kafka.Offset // of the segments in the directory, rising
 	torn     bool           // a tail was cut: nothing above it is kept
-	loose    bool           // the segment before was not vouched for
 }
 
 // closeFiles lets go of everything when the log cannot be opened.
@@ -68,7 +67,7 @@ func (o *opening) run() error {
 			return fmt.Errorf("finish truncation: %w", err)
 		}
 	}
-	if ck == nil && len(o.bases) > 0 {
+	if spoilt && len(o.bases) > 0 {
 		o.ck.start = o.bases[0]
 	}
 	if err := o.removeBelowStart(); err != nil {
@@ -178,22 +177,21 @@ func (o *opening) openSegments() error {
 	for i, base := range o.bases {
 		size := o.files[logName(base)]
 		row, listed := sealed[base]
-		tail := o.ck.tail
+		last := i == len(o.bases)-1
 		var err error
-		switch {
+		switch t := o.ck.tail; {
 		case listed && row.size == size:
 			err = o.trust(row, true)
 		case listed:
 			err = corrupt(base, min(size, row.size), fmt.Errorf("the file has %d bytes, %d were synced", size, row.size))
-		case tail != nil && tail.base == base && tail.size == size && i == len(o.bases)-1:
-			err = o.trust(*tail, false)
+		case last && t != nil && t.resume.base == base && t.whole() && t.size == size:
+			err = o.trust(t.resume, false)
 		default:
-			err = o.recoverSegment(base, size, i == len(o.bases)-1)
+			err = o.recoverSegment(base, size, last)
 		}
 		if err != nil {
 			return err
 		}
-		o.loose = !listed
 	}
 	return nil
 }
@@ -201,8 +199,8 @@ func (o *opening) openSegments() error {
 // missing finds segments that must be there and are not.
 func (o *opening) missing() error {
 	listed := o.ck.sealed
-	if o.ck.tail != nil && o.ck.tail.next > o.ck.start {
-		listed = append(slices.Clone(listed), *o.ck.tail)
+	if t := o.ck.tail; t != nil && t.resume.next > o.ck.start {
+		listed = append(slices.Clone(listed), t.resume)
 	}
 	for _, s := range listed {
 		if !slices.Contains(o.bases, s.base) {
@@ -240,13 +238,13 @@ func (o *opening) trust(st state, sealed bool) error {
 	if err != nil {
 		return fmt.Errorf("%w: rebuild index: %w", ErrCorrupt, err)
 	}
-	if sealed {
-		again.addTime(x)
-		g.settled.Store(false)
-	}
 	g.state, g.idx, g.flushed = again, x, newState(st.base, st.created)
 	o.stale, o.changed = true, true
-	return nil
+	if !sealed {
+		return nil
+	}
+	again.addTime(x)
+	return o.flushIndex(g, again, *x, durable)
 }
 
 // settle drops what lies below the start, and makes durable what was found and what was decided about it.
@@ -258,12 +256,17 @@ func (o *opening) settle() error {
 				return err
 			}
 		}
-		o.segs, o.newNames = nil, true
+		o.segs, o.newNames, o.stale = nil, true, true
+		o.generation++ // the mark speaks of a segment whose name may come back
+	}
+	if t := o.ck.tail; t != nil && !slices.Contains(o.bases, t.resume.base) {
+		o.stale = true // and so may this one's
 	}
 	if len(o.segs) > 0 {
 		o.epochs = epochsBelow(o.epochs, o.end)
 	}
 	o.epochs = epochsFrom(o.epochs, o.start)
+	o.stale = o.stale || !slices.Equal(o.epochs, o.ck.epochs)
 	if o.spoilt {
 		if err := o.newGeneration(); err != nil {
 			return err

@@ -76,14 +76,18 @@ func (o *opening) readSegment(g *segment, size, floor int64, last bool) (good in
 	return good, true, o.judge(g, f, place{good, size, floor}, last, why)
 }
 
-// cutOff reports whether a segment does not go on where the one before it ends. A segment is
-// named by the end of the one before, so this one's bytes come after a lost tail (or after a hole
-// that no segment can span) and were never synced: the sync of a roll writes the checkpoint.
+// cutOff reports whether a segment of which nothing is known to be synced does not go on where the one
+// before it ends. It is named by that end: so what it holds comes after a lost tail, or after
+// a hole that no segment can span, and goes. Nothing is lost that was synced: the
+// sync of a new segment's first byte writes a checkpoint that names it.
 func (o *opening) cutOff(base kafka.Offset) bool {
-	if len(o.segs) == 0 || o.spoilt {
+	switch {
+	case o.spoilt:
 		return false
+	case len(o.segs) == 0:
+		return base > o.start // a first batch may begin below the start
 	}
-	return o.loose && o.segs[len(o.segs)-1].next != base
+	return o.segs[len(o.segs)-1].next != base
 }
 
 func (o *opening) readMark() error {
@@ -92,7 +96,7 @@ func (o *opening) readMark() error {
 	}
 	m, err := readMark(o.dir, o.generation)
 	if m == nil {
-		m = &mark{base: -1}
+		m = &mark{tail: tail{resume: state{base: -1}}}
 	}
 	o.mark = m
 	return err
@@ -102,12 +106,12 @@ func (o *opening) readMark() error {
 func (o *opening) floor(base kafka.Offset, size int64) int64 {
 	floor := int64(0)
 	switch {
-	case base < o.mark.base:
+	case base < o.mark.resume.base:
 		floor = size
-	case base == o.mark.base:
+	case base == o.mark.resume.base:
 		floor = o.mark.size
 	}
-	if t := o.ck.tail; t != nil && t.base == base {
+	if t := o.ck.tail; t != nil && t.resume.base == base {
 		floor = max(floor, t.size)
 	}
 	return floor
@@ -116,11 +120,11 @@ func (o *opening) floor(base kafka.Offset, size int64) int64 {
 // resumeFrom takes up the highest state whose index files are whole, else begins at 0.
 func (o *opening) resumeFrom(g *segment) {
 	best := state{}
-	if o.mark.base == g.base {
+	if o.mark.resume.base == g.base {
 		best = o.mark.resume
 	}
-	if t := o.ck.tail; t != nil && t.base == g.base && t.size > best.size {
-		best = *t
+	if t := o.ck.tail; t != nil && t.resume.base == g.base && t.resume.size > best.size {
+		best = t.resume
 	}
 	g.idx = &index{}
 	if best.size == 0 {
@@ -199,7 +203,7 @@ func (o *opening) judge(g *segment, f store.File, at place, last bool, why error
 		return corrupt(g.base, at.good, fmt.Errorf("%w, and a later segment follows", why))
 	}
 	head := headAt(f, at)
-	unwritten, err := hasUnwritten(f, at, head)
+	unwritten, err := hasUnwritten(f, at, head, g.next)
 	if err != nil {
 		return err
 	}
@@ -256,7 +260,8 @@ func headAt(f store.File, at place) batch.Batch {
 // hasUnwritten reports whether the bad batch holds blocks that were never written. Bytes that
 // were not synced reach the disk in any order, sector by sector, and read as zeros
 // until they do, also where later ones have arrived. Decay does not look like that.
-func hasUnwritten(f store.File, at place, head batch.Batch) (bool, error) {
+// next is the offset that the batch begins at or above.
+func hasUnwritten(f store.File, at place, head batch.Batch, next kafka.Offset) (bool, error) {
 	extent := int64(2 * sector) // enough to see the sector after the one in which a broken header begins
 	if head != nil {
 		whole, _ := batch.SizeOf(head)
@@ -273,12 +278,18 @@ func hasUnwritten(f store.File, at place, head batch.Batch) (bool, error) {
 		}
 		block := bytesThere[:n]
 		s.pos += n
-		enough := n == sector || s.pos == at.size || first && n >= batch.PrefixSize
+		enough := n == sector || s.pos == at.size || first && cannotBeZero(n, next)
 		if enough && len(bytes.Trim(block, "\x00")) == 0 {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// cannotBeZero reports whether a batch that begins at offset next or above must have a bit set in its
+// first n bytes, of which eight are the offset.
+func cannotBeZero(n int64, next kafka.Offset) bool {
+	return n >= batch.PrefixSize || n >= 8 && next > 0 || n < 8 && next >= 1<<(8*(8-n))
 }
 
 // findBatch looks for a whole batch that begins in [from, size) and could have been appended after offset

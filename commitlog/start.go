@@ -31,16 +31,19 @@ func (l *Log) SetStart(offset kafka.Offset) error {
 
 func (l *Log) setStart(offset kafka.Offset) error {
 	l.mu.RLock()
-	segs, epochs := l.segs, epochsFrom(l.epochs, offset)
+	segs, epochs, synced := l.segs, epochsFrom(l.epochs, offset), max(l.synced, offset)
 	l.mu.RUnlock()
 	gone := 0
 	for gone < len(segs) && segs[gone].next <= offset {
 		gone++
 	}
+	if gone == len(segs) {
+		return l.empty(offset, epochs)
+	}
 	// The checkpoint with the new start comes first: a crash before the files are gone leaves files that
 	// the next open knows to lie below the start.
 	c := l.snapshotOf(segs)
-	c.start, c.epochs = offset, epochs
+	c.start, c.epochs = offset, epochsBelow(epochs, synced)
 	if err := l.writeCheckpoint(c); err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func (l *Log) flushIndexes(s snapshot) error {
 	return nil
 }
 
-// checkpoint is what the checkpoint says after this sync.
+// checkpoint is what the checkpoint says after this sync. Called with syncMu held.
 func (s snapshot) checkpoint() *checkpoint {
 	c := &checkpoint{start: s.start, epochs: epochsBelow(s.epochs, s.end)}
 	if len(c.epochs) == 0 && len(s.epochs) > 0 && s.start == s.end {
@@ -152,6 +152,10 @@ func (s snapshot) checkpoint() *checkpoint {
 	}
 	for _, g := range s.segs {
 		if !g.settled.Load() {
+			if g.syncedSize > 0 {
+				t := g.tail()
+				c.tail = &t
+			}
 			break
 		}
 		g.mu.Lock()
@@ -159,6 +163,13 @@ func (s snapshot) checkpoint() *checkpoint {
 		g.mu.Unlock()
 	}
 	return c
+}
+
+// tail is how far the segment is synced. Called with syncMu held.
+func (g *segment) tail() tail {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return tail{size: g.syncedSize, resume: g.flushed}
 }
 
 func (l *Log) writeCheckpoint(c *checkpoint) error {
@@ -174,10 +185,7 @@ func (l *Log) writeMark(segs []*segment) error {
 	if len(segs) == 0 || segs[len(segs)-1].sealed.Load() {
 		return nil // the next sync sees the segment that comes after
 	}
-	g := segs[len(segs)-1]
-	g.mu.Lock()
-	m := mark{generation: l.generation, base: g.base, size: g.syncedSize, resume: g.flushed}
-	g.mu.Unlock()
+	m := mark{generation: l.generation, tail: segs[len(segs)-1].tail()}
 	l.markBuf = m.encode(l.markBuf)
 	if err := l.dir.WriteHint(markName, l.markBuf); err != nil {
 		return fmt.Errorf("write synced mark: %w", err)

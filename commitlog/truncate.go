@@ -26,7 +26,7 @@ func (l *Log) Truncate(offset kafka.Offset) error {
 	case offset >= end:
 		return nil
 	case offset <= start:
-		err = l.empty(offset)
+		err = l.empty(offset, nil)
 	default:
 		err = l.cut(offset)
 	}
@@ -49,22 +49,22 @@ func (l *Log) Reset(offset kafka.Offset) error {
 	if err != nil {
 		return fmt.Errorf("reset log to %d: %w", offset, err)
 	}
-	if err := l.empty(offset); err != nil {
+	if err := l.empty(offset, nil); err != nil {
 		return fmt.Errorf("reset log to %d: %w", offset, l.fail(err))
 	}
 	return nil
 }
 
-// empty removes all segments. Called with syncMu held.
-func (l *Log) empty(offset kafka.Offset) error {
+// empty removes all segments and leaves offset as start and end. Called with syncMu held.
+func (l *Log) empty(offset kafka.Offset, epochs []kafka.EpochStart) error {
 	l.generation++
-	c := &checkpoint{start: offset, pending: pendingEmpty}
+	c := &checkpoint{start: offset, pending: pendingEmpty, epochs: epochs}
 	if err := l.writeCheckpoint(c); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	gone := l.segs
-	l.segs, l.epochs = nil, nil
+	l.segs, l.epochs = nil, epochs
 	l.start, l.end, l.synced = offset, offset, offset
 	l.unsynced, l.newNames, l.stale, l.changed = 0, false, false, true
 	l.mu.Unlock()
@@ -103,20 +103,24 @@ func (l *Log) cut(offset kafka.Offset) error {
 		return err
 	}
 	if at.size == 0 && i == 0 {
-		return l.empty(start)
+		return l.empty(start, nil)
 	}
 	end := at.next
 	if at.size == 0 {
 		end = segs[i-1].next
 	}
 	if end <= start {
-		return l.empty(start)
+		return l.empty(start, nil)
 	}
 	kept := segs[:i:i]
 	l.generation++
 	c := l.snapshotOf(kept)
 	c.epochs = epochsBelow(l.epochs, end)
 	c.pending, c.cutBase, c.cutSize = pendingCut, segs[i].base, at.size
+	c.tail = nil
+	if at.size > 0 {
+		c.tail = &tail{size: at.size, resume: newState(at.base, at.created)}
+	}
 	if err := l.writeCheckpoint(c); err != nil {
 		return err
 	}
@@ -139,10 +143,10 @@ func (l *Log) cut(offset kafka.Offset) error {
 	return l.writeCheckpoint(c)
 }
 
-// snapshotOf is a checkpoint of the log with only these segments, all of them settled.
+// snapshotOf is a checkpoint of the log with only these segments, as far as it is synced.
 func (l *Log) snapshotOf(segs []*segment) *checkpoint {
 	l.mu.RLock()
-	s := snapshot{start: l.start, end: l.end, epochs: l.epochs, segs: segs}
+	s := snapshot{start: l.start, end: l.synced, epochs: l.epochs, segs: segs}
 	l.mu.RUnlock()
 	return s.checkpoint()
 }

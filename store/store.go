@@ -64,8 +64,8 @@ type Dir interface {
 	// as with CopyPrefix and Rename, which is what it does then.
 	Cut(name string, size int64) error
 	// WriteHint replaces a small file's content (HintMax bytes at most) without
-	// waiting for anything: after a crash the file holds one of the contents written
-	// since the last SyncDir, or the one before, or is missing. For what may be stale.
+	// waiting for anything: after a crash the file holds one of the contents that were
+	// ever given to it, as a rule the last, or is missing. For what may be stale.
 	WriteHint(name string, content []byte) error
 	// Rename moves a file over another name, atomically; durable after SyncDir.
 	Rename(from, to string) error
