@@ -1,0 +1,271 @@
+// Package broker puts a hawser together: metadata, store, partitions, groups,
+// links and the doors; start order and stop order. It is the only package that
+// knows all the others, and decides nothing that one of them could.
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/group"
+	"github.com/hawserio/hawser/handler"
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link"
+	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/partition"
+	"github.com/hawserio/hawser/store"
+	"github.com/hawserio/hawser/store/disk"
+)
+
+// Config is how a broker is started. Settings are Kafka-style broker configs
+// from file and flags; they must have passed config.Broker.Check.
+type Config struct {
+	Dir       string // the data directory; made if it is not there
+	Kafka     string // host:port to listen on; port 0 draws one
+	Advertise string // host:port that clients are told; empty: what is listened on
+	HTTP      string // host:port of REST, console, metrics; empty: none
+	ClusterID string // wanted for a new directory; for an old one it must be empty or equal
+	NodeID    int32
+	// NewIdentity draws a new incarnation and producer prefix, for a directory that was copied.
+	NewIdentity bool
+	Settings    map[string]string
+	Logger      *slog.Logger
+	Version     string
+}
+
+// Broker is a running broker.
+type Broker struct {
+	cfg     Config
+	values  config.Values
+	log     *slog.Logger
+	lock    *os.File // holds the data directory
+	meta    *meta.Meta
+	store   store.Store
+	owner   *partition.Owner
+	topics  *topics
+	groups  *group.Coordinator
+	links   *link.Links
+	ids     *producerIDs
+	kafka   *handler.Server
+	http    *httpDoor
+	ready   atomic.Bool
+	started time.Time
+	closers []func() error // run last to first
+}
+
+// Start opens the data directory, recovers what a crash left and opens the doors.
+// When it returns without error the broker serves.
+func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &Broker{cfg: cfg, values: config.Broker.Values(cfg.Settings), log: cfg.Logger, started: time.Now()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	steps := []func(context.Context) error{b.openDir, b.openMeta, b.openPartitions, b.openGroups, b.openLinks, b.openKafka, b.openHTTP}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	b.ready.Store(true)
+	return b, nil
+}
+
+// onClose registers what Close undoes, last first.
+func (b *Broker) onClose(f func() error) { b.closers = append(b.closers, f) }
+
+// Close stops the doors, then what is behind them, syncs and closes. Repeatable.
+func (b *Broker) Close(ctx context.Context) error {
+	b.ready.Store(false)
+	var errs []error
+	for len(b.closers) > 0 {
+		last := b.closers[len(b.closers)-1]
+		b.closers = b.closers[:len(b.closers)-1]
+		errs = append(errs, last())
+	}
+	return errors.Join(errs...)
+}
+
+// KafkaAddress is the bound address of the first Kafka listener.
+func (b *Broker) KafkaAddress() string { return b.kafka.Addr(0).String() }
+
+// HTTPAddress is the bound HTTP address, "" if there is none.
+func (b *Broker) HTTPAddress() string {
+	if b.http == nil {
+		return ""
+	}
+	return b.http.listener.Addr().String()
+}
+
+// ClusterID is the cluster's id.
+func (b *Broker) ClusterID() string { return b.meta.Image().Cluster.ID }
+
+// openDir makes the data directory and takes its lock: two brokers on one
+// directory would each believe they own its logs.
+func (b *Broker) openDir(context.Context) error {
+	if b.cfg.Dir == "" {
+		return errors.New("no data directory: say where with --data DIR")
+	}
+	if err := os.MkdirAll(b.cfg.Dir, 0o755); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	lock, err := lockFile(filepath.Join(b.cfg.Dir, "lock"))
+	if err != nil {
+		return fmt.Errorf("lock data directory %s: %w: is another hawser running on it?", b.cfg.Dir, err)
+	}
+	b.lock = lock
+	b.onClose(lock.Close)
+	return nil
+}
+
+func (b *Broker) openMeta(ctx context.Context) error {
+	m, err := meta.Open(ctx, meta.Config{
+		Dir:         filepath.Join(b.cfg.Dir, "meta"),
+		NodeID:      b.cfg.NodeID,
+		ClusterID:   b.cfg.ClusterID,
+		NewIdentity: b.cfg.NewIdentity,
+		Logger:      b.log,
+	})
+	if err != nil {
+		return fmt.Errorf("open metadata: %w", err)
+	}
+	b.meta = m
+	b.onClose(m.Close)
+	b.ids = newProducerIDs(m)
+	return nil
+}
+
+func (b *Broker) openPartitions(ctx context.Context) error {
+	st, err := disk.Open(filepath.Join(b.cfg.Dir, "data"))
+	if err != nil {
+		return fmt.Errorf("open data directory: %w", err)
+	}
+	b.store = st
+	b.onClose(st.Close)
+	cluster := b.meta.Image().Cluster
+	b.owner = partition.NewOwner(partition.Config{
+		ClusterID:      cluster.ID,
+		ProducerPrefix: cluster.ProducerPrefix,
+		SyncDelay:      b.values.Millis("hawser.sync.delay.ms"),
+		SyncBytes:      b.values.Int("hawser.sync.bytes"),
+		UnsyncedMax:    b.values.Int("hawser.sync.unsynced.max.bytes"),
+		Unsafe:         !b.values.Bool("hawser.sync.enable"),
+		Logger:         b.log,
+	}, st, b.meta)
+	b.onClose(b.owner.Close)
+	b.topics = newTopics(b)
+	return b.topics.openAll(ctx)
+}
+
+func (b *Broker) openGroups(ctx context.Context) error {
+	v := b.values
+	b.groups = group.New(group.Config{
+		SessionMin:       v.Millis("group.min.session.timeout.ms"),
+		SessionMax:       v.Millis("group.max.session.timeout.ms"),
+		InitialDelay:     v.Millis("group.initial.rebalance.delay.ms"),
+		MaxSize:          int(v.Int("group.max.size")),
+		OffsetsRetention: time.Duration(v.Int("offsets.retention.minutes")) * time.Minute,
+		MetadataMaxBytes: int(v.Int("offset.metadata.max.bytes")),
+		Logger:           b.log,
+	}, group.Env{
+		OffsetsPartition:  b.topics.offsetsPartition,
+		OffsetsPartitions: b.topics.offsetsPartitions(),
+		Bounds:            b.topics.bounds,
+		TopicID:           b.topics.idOf,
+	})
+	b.onClose(func() error { b.groups.Close(); return nil })
+	if err := b.groups.Load(ctx); err != nil {
+		return fmt.Errorf("load consumer groups: %w", err)
+	}
+	return nil
+}
+
+func (b *Broker) openLinks(ctx context.Context) error {
+	b.links = link.New(link.Env{
+		Meta:      b.meta,
+		Owner:     b.owner,
+		Groups:    b.groups,
+		OpenTopic: b.topics.open,
+		Logger:    b.log,
+	})
+	b.onClose(func() error { b.links.Close(); return nil })
+	if err := b.links.Start(ctx); err != nil {
+		return fmt.Errorf("start links: %w", err)
+	}
+	return nil
+}
+
+func (b *Broker) openKafka(ctx context.Context) error {
+	host, port, err := advertised(b.cfg.Advertise)
+	if err != nil {
+		return err
+	}
+	v := b.values
+	b.kafka, err = handler.NewServer(handler.Deps{
+		ClusterID: b.meta.Image().Cluster.ID,
+		NodeID:    b.cfg.NodeID,
+		Settings: handler.Settings{
+			RequestMaxBytes:   int32(v.Int("socket.request.max.bytes")),
+			FetchMaxBytes:     int32(v.Int("fetch.max.bytes")),
+			MaxIdle:           v.Millis("connections.max.idle.ms"),
+			MaxConnections:    int(v.Int("max.connections")),
+			NumPartitions:     int32(v.Int("num.partitions")),
+			ReplicationFactor: int16(v.Int("default.replication.factor")),
+			AutoCreateTopics:  v.Bool("auto.create.topics.enable"),
+			NoDeleteTopics:    !v.Bool("delete.topic.enable"),
+		},
+		Topics:     b.topics,
+		Partition:  b.owner.Get,
+		Groups:     b.groups,
+		Configs:    &configs{b},
+		ProducerID: b.ids.next,
+		LogDir:     handler.LogDir{Path: b.cfg.Dir, Space: volumeSpace(b.cfg.Dir)},
+		Mirrors:    &mirrors{b},
+		Logger:     b.log,
+	}, []handler.Listener{{
+		Name: "PLAINTEXT", Address: b.cfg.Kafka, AdvertisedHost: host, AdvertisedPort: port,
+	}})
+	if err != nil {
+		return fmt.Errorf("open the Kafka listener: %w", err)
+	}
+	b.onClose(func() error {
+		stop, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		return b.kafka.Shutdown(stop)
+	})
+	return nil
+}
+
+// advertised splits --advertise; empty parts mean what is bound.
+func advertised(address string) (host string, port int32, err error) {
+	if address == "" {
+		return "", 0, nil
+	}
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, fmt.Errorf("--advertise %q: want HOST:PORT as clients shall dial it: %w", address, err)
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("--advertise %q: the port must be a number up to 65535", address)
+	}
+	return host, int32(n), nil
+}
+
+// Ready reports whether the broker serves.
+func (b *Broker) Ready() bool { return b.ready.Load() }
+
+var errNoTopic = kafka.Errorf(kafka.UnknownTopicID, "This server does not host this topic ID.")

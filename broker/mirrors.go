@@ -1,0 +1,161 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hawserio/hawser/handler"
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link"
+	"github.com/hawserio/hawser/meta"
+)
+
+// mirrors lets the Kafka door make, order and show mirror topics; it implements
+// handler.Mirrors over link.Links.
+type mirrors struct{ b *Broker }
+
+// Create implements handler.Mirrors.
+func (m *mirrors) Create(ctx context.Context, spec handler.NewMirror) (*meta.Topic, error) {
+	_, err := m.b.links.CreateMirror(ctx, spec.Link, link.MirrorSpec{
+		SourceTopic:       spec.SourceTopic,
+		MirrorTopic:       spec.Topic,
+		ReplicationFactor: max(0, spec.ReplicationFactor),
+		Configs:           spec.Configs,
+	})
+	if err != nil {
+		return nil, kafkaError(err)
+	}
+	topic := m.b.topics.ByName(spec.Topic)
+	if topic == nil {
+		return nil, kafka.Errorf(kafka.UnknownTopicOrPartition, "Mirror topic '%s' was deleted as soon as it was made.", spec.Topic)
+	}
+	return topic, nil
+}
+
+// Validate implements handler.Mirrors.
+func (m *mirrors) Validate(_ context.Context, spec handler.NewMirror) (*meta.Topic, error) {
+	if err := checkFree(m.b.meta.Image(), spec.Topic); err != nil {
+		return nil, err
+	}
+	if _, err := m.b.links.Describe(spec.Link); err != nil {
+		return nil, kafkaError(err)
+	}
+	return newTopic(kafka.TopicID{}, handler.NewTopic{Name: spec.Topic, ReplicationFactor: max(1, spec.ReplicationFactor), Configs: spec.Configs}, m.b.started), nil
+}
+
+// verbs are the orders an AdminClient may give, by their short names.
+var verbs = map[string]link.Verb{
+	"promote":              link.Promote,
+	"failover":             link.Failover,
+	"pause":                link.Pause,
+	"resume":               link.Resume,
+	"reverse-and-start":    link.ReverseAndStart,
+	"reverse-and-pause":    link.ReverseAndPause,
+	"truncate-and-restore": link.TruncateAndRestore,
+}
+
+// Order implements handler.Mirrors.
+func (m *mirrors) Order(ctx context.Context, topic kafka.TopicID, order string) error {
+	return m.give(ctx, topic, order, false)
+}
+
+// ValidateOrder implements handler.Mirrors.
+func (m *mirrors) ValidateOrder(ctx context.Context, topic kafka.TopicID, order string) error {
+	return m.give(ctx, topic, order, true)
+}
+
+func (m *mirrors) give(ctx context.Context, topic kafka.TopicID, order string, validateOnly bool) error {
+	verb, ok := verbs[order]
+	if !ok {
+		return kafka.Errorf(kafka.InvalidConfig, "%s=%s is no order; it must be one of %s", handler.MirrorOrderConfig, order, strings.Join(slices.Sorted(maps.Keys(verbs)), ", "))
+	}
+	info, _, ok := m.of(topic)
+	if !ok {
+		return kafka.Errorf(kafka.InvalidRequest, "The topic is not a mirror topic, so it takes no %s.", order)
+	}
+	outcomes, err := m.b.links.Order(ctx, info.Link, verb, []string{info.Topic}, "", validateOnly)
+	if err != nil {
+		return kafkaError(err)
+	}
+	for _, outcome := range outcomes {
+		if outcome.Code != 0 {
+			return kafka.Errorf(kafka.InvalidRequest, "%s", outcome.Text)
+		}
+	}
+	return nil
+}
+
+func (m *mirrors) of(topic kafka.TopicID) (info link.MirrorInfo, live, ok bool) {
+	known := m.b.topics.ByID(topic)
+	if known == nil {
+		return link.MirrorInfo{}, false, false
+	}
+	return m.b.links.MirrorOf(known.Name)
+}
+
+// Describe implements handler.Mirrors.
+func (m *mirrors) Describe(topic kafka.TopicID) []handler.MirrorEntry {
+	info, _, ok := m.of(topic)
+	if !ok {
+		return nil
+	}
+	var lag, lost int64
+	for _, p := range info.Lags {
+		lag = max(lag, p.Records)
+		lost += p.Lost
+	}
+	return []handler.MirrorEntry{
+		{Name: handler.MirrorConfigPrefix + "error", Value: info.Err, Doc: "Why the mirror is in trouble, NO_ERROR if it is not."},
+		{Name: handler.MirrorConfigPrefix + "lag", Value: strconv.FormatInt(lag, 10), Doc: "Records that the partition furthest behind has still to mirror."},
+		{Name: handler.MirrorLinkConfig, Value: info.Link, Doc: "The cluster link that owns the mirror."},
+		{Name: handler.MirrorConfigPrefix + "lost.records", Value: strconv.FormatInt(lost, 10), Doc: "Records that the source removed before they were mirrored."},
+		{Name: handler.MirrorSourceConfig, Value: info.SourceTopic, Doc: "The topic on the source cluster."},
+		{Name: handler.MirrorConfigPrefix + "state", Value: info.Status, Doc: "The mirror's status, as REST shows it."},
+	}
+}
+
+// ReadOnly implements handler.Mirrors.
+func (m *mirrors) ReadOnly(topic kafka.TopicID) error {
+	info, live, ok := m.of(topic)
+	if !ok || !live {
+		return nil
+	}
+	return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is a read-only mirror of '%s' over link '%s'; promote it or fail it over first.", info.Topic, info.SourceTopic, info.Link)
+}
+
+// CheckConfigs implements handler.Mirrors.
+func (m *mirrors) CheckConfigs(topic kafka.TopicID, names []string) error {
+	info, live, ok := m.of(topic)
+	if !ok || !live {
+		return nil
+	}
+	return kafkaError(m.b.links.CheckConfigChange(info.Topic, names))
+}
+
+// ConfigsChanged implements handler.Mirrors. What was set by hand is among the
+// topic's own configs already; the sync task leaves names alone that it does not own.
+func (m *mirrors) ConfigsChanged(context.Context, kafka.TopicID, []string) {}
+
+// kafkaError gives an order's failure the code that Kafka has for it.
+func kafkaError(err error) error {
+	var failed *link.Error
+	if !errors.As(err, &failed) {
+		return err
+	}
+	code := map[link.Kind]kafka.ErrorCode{
+		link.BadRequest:  kafka.InvalidRequest,
+		link.NotFound:    kafka.UnknownTopicOrPartition,
+		link.Exists:      kafka.TopicAlreadyExists,
+		link.InUse:       kafka.InvalidRequest,
+		link.WrongState:  kafka.InvalidRequest,
+		link.Unreachable: kafka.BrokerNotAvailable,
+	}[failed.Kind]
+	if code == kafka.None {
+		code = kafka.UnknownServerError
+	}
+	return kafka.Errorf(code, "%s", failed.Error())
+}
