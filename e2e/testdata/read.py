@@ -1,0 +1,17 @@
+"""Reads whole topics with kafka-python, read_committed: a line a record."""
+import sys
+from kafka import KafkaConsumer, TopicPartition
+
+bootstrap, topics = sys.argv[1].split(","), sys.argv[2:]
+for topic in topics:
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, check_crcs=True,
+                             isolation_level="read_committed", consumer_timeout_ms=10000)
+    part = TopicPartition(topic, 0)
+    consumer.assign([part])
+    consumer.seek_to_beginning(part)
+    end = consumer.end_offsets([part])[part]
+    while consumer.position(part) < end:
+        for records in consumer.poll(timeout_ms=1000).values():
+            for r in records:
+                print(topic, r.offset, r.timestamp, r.timestamp_type, r.key, r.value, r.headers)
+    consumer.close()
