@@ -165,7 +165,7 @@ func (k *Kafka) start(node *kafkaNode) error {
 }
 
 func (k *Kafka) waitForBrokers(want int) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(k.Bootstrap()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(splitComma(k.Bootstrap())...))
 	if err != nil {
 		return err
 	}
