@@ -59,8 +59,18 @@ type Broker struct {
 	http    *httpDoor
 	ready   atomic.Bool
 	started time.Time
+	failed  chan error     // a door that stopped by itself says why
 	closers []func() error // run last to first
 }
+
+const (
+	listenerName = "PLAINTEXT"
+	// drainTime is how long requests that have come in may take once the broker is asked to stop.
+	drainTime = 5 * time.Second
+)
+
+// Failed hands out why a door stopped by itself; the broker should then be closed.
+func (b *Broker) Failed() <-chan error { return b.failed }
 
 // Start opens the data directory, recovers what a crash left and opens the doors.
 // When it returns without error the broker serves.
@@ -68,7 +78,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Broker{cfg: cfg, values: config.Broker.Values(cfg.Settings), log: cfg.Logger, started: time.Now()}
+	b := &Broker{cfg: cfg, values: config.Broker.Values(cfg.Settings), log: cfg.Logger, started: time.Now(), failed: make(chan error, 2)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close(context.WithoutCancel(ctx)))
@@ -99,8 +109,8 @@ func (b *Broker) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// KafkaAddress is the bound address of the first Kafka listener.
-func (b *Broker) KafkaAddress() string { return b.kafka.Addr(0).String() }
+// KafkaAddress is the bound address of the Kafka listener.
+func (b *Broker) KafkaAddress() string { return b.kafka.Addr(listenerName) }
 
 // HTTPAddress is the bound HTTP address, "" if there is none.
 func (b *Broker) HTTPAddress() string {
@@ -161,7 +171,7 @@ func (b *Broker) openPartitions(ctx context.Context) error {
 		ProducerPrefix: cluster.ProducerPrefix,
 		SyncDelay:      b.values.Millis("hawser.sync.delay.ms"),
 		SyncBytes:      b.values.Int("hawser.sync.bytes"),
-		UnsyncedMax:    b.values.Int("hawser.sync.unsynced.max.bytes"),
+		UnsyncedMax:    b.values.Int("hawser.unsynced.max.bytes"),
 		Unsafe:         !b.values.Bool("hawser.sync.enable"),
 		Logger:         b.log,
 	}, st, b.meta)
@@ -214,14 +224,15 @@ func (b *Broker) openKafka(ctx context.Context) error {
 		return err
 	}
 	v := b.values
-	b.kafka, err = handler.NewServer(handler.Deps{
-		ClusterID: b.meta.Image().Cluster.ID,
+	b.kafka = handler.NewServer(handler.Deps{
+		ClusterID: b.ClusterID(),
 		NodeID:    b.cfg.NodeID,
 		Settings: handler.Settings{
 			RequestMaxBytes:   int32(v.Int("socket.request.max.bytes")),
 			FetchMaxBytes:     int32(v.Int("fetch.max.bytes")),
 			MaxIdle:           v.Millis("connections.max.idle.ms"),
 			MaxConnections:    int(v.Int("max.connections")),
+			FetchSessions:     int(v.Int("max.incremental.fetch.session.cache.slots")),
 			NumPartitions:     int32(v.Int("num.partitions")),
 			ReplicationFactor: int16(v.Int("default.replication.factor")),
 			AutoCreateTopics:  v.Bool("auto.create.topics.enable"),
@@ -235,14 +246,14 @@ func (b *Broker) openKafka(ctx context.Context) error {
 		LogDir:     handler.LogDir{Path: b.cfg.Dir, Space: volumeSpace(b.cfg.Dir)},
 		Mirrors:    &mirrors{b},
 		Logger:     b.log,
-	}, []handler.Listener{{
-		Name: "PLAINTEXT", Address: b.cfg.Kafka, AdvertisedHost: host, AdvertisedPort: port,
-	}})
+	})
+	err = b.kafka.Listen(handler.Listener{Name: listenerName, Address: b.cfg.Kafka, AdvertisedHost: host, AdvertisedPort: port})
 	if err != nil {
-		return fmt.Errorf("open the Kafka listener: %w", err)
+		return err
 	}
+	go func() { b.failed <- b.kafka.Serve() }()
 	b.onClose(func() error {
-		stop, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		stop, cancel := context.WithTimeout(context.Background(), drainTime)
 		defer cancel()
 		return b.kafka.Shutdown(stop)
 	})

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"os"
+	"strconv"
 	"syscall"
 )
 
@@ -28,3 +29,5 @@ func volumeSpace(dir string) func() (total, usable int64) {
 		return int64(s.Blocks) * int64(s.Bsize), int64(s.Bavail) * int64(s.Bsize)
 	}
 }
+
+func itoa(n int32) string { return strconv.Itoa(int(n)) }

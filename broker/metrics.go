@@ -1,0 +1,107 @@
+package broker
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metricsHandler serves /metrics. Values are read when asked: nothing on the
+// data path counts for it.
+func (b *Broker) metricsHandler() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{b})
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+}
+
+// collector turns what the broker knows into metrics at the moment of a scrape.
+type collector struct{ b *Broker }
+
+var (
+	metricUp         = desc("hawser_uptime_seconds", "Seconds since the broker was started.")
+	metricTopics     = desc("hawser_topics", "Topics of the cluster, internal ones included.")
+	metricPartitions = desc("hawser_partitions", "Partitions of this broker, by whether they work.", "state")
+	metricUnsynced   = desc("hawser_unsynced_bytes", "Bytes that a crash would take now.")
+	metricLogBytes   = desc("hawser_topic_log_bytes", "Bytes in a topic's logs.", "topic")
+	metricLogEnd     = desc("hawser_topic_records_end", "Sum of a topic's high watermarks, in records.", "topic")
+	metricLinks      = desc("hawser_link_state", "1 for the state that a link is in.", "link", "state", "error")
+	metricMirrors    = desc("hawser_mirror_state", "1 for the status that a mirror topic is in.", "link", "topic", "state", "error")
+	metricLag        = desc("hawser_mirror_lag_records", "Records that the source has and the mirror has not synced yet.", "link", "topic", "partition")
+	metricLost       = desc("hawser_mirror_lost_records_total", "Records that the source removed before they were mirrored.", "link", "topic", "partition")
+	metricTasks      = desc("hawser_link_task_state", "1 for the state that a link's task is in.", "link", "task", "state")
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{metricUp, metricTopics, metricPartitions, metricUnsynced, metricLogBytes, metricLogEnd, metricLinks, metricMirrors, metricLag, metricLost, metricTasks} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	gauge(metricUp, time.Since(c.b.started).Seconds())
+	gauge(metricUnsynced, float64(c.b.owner.UnsyncedBytes()))
+	c.collectTopics(gauge)
+	c.collectLinks(gauge, func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
+	})
+}
+
+type emit func(d *prometheus.Desc, value float64, labels ...string)
+
+func (c *collector) collectTopics(gauge emit) {
+	topics := c.b.topics.All()
+	gauge(metricTopics, float64(len(topics)))
+	working, broken := 0, 0
+	for _, topic := range topics {
+		var bytes, end float64
+		for n := range topic.Partitions {
+			p := c.b.owner.Get(kafka.PartitionID{Topic: topic.ID, Partition: n})
+			if p == nil || p.Err() != nil {
+				broken++
+				continue
+			}
+			working++
+			marks := p.Offsets()
+			bytes += float64(marks.Size)
+			end += float64(marks.HighWatermark)
+		}
+		gauge(metricLogBytes, bytes, topic.Name)
+		gauge(metricLogEnd, end, topic.Name)
+	}
+	gauge(metricPartitions, float64(working), "working")
+	gauge(metricPartitions, float64(broken), "out of service")
+}
+
+func (c *collector) collectLinks(gauge, counter emit) {
+	for _, info := range c.b.links.List() {
+		gauge(metricLinks, 1, info.Name, info.State, info.Err)
+		for _, task := range info.Tasks {
+			gauge(metricTasks, 1, info.Name, task.Name, task.State)
+		}
+	}
+	mirrors, err := c.b.links.Mirrors("", "")
+	if err != nil {
+		return
+	}
+	for _, m := range mirrors {
+		gauge(metricMirrors, 1, m.Link, m.Topic, m.Status, m.Err)
+		for _, lag := range m.Lags {
+			partition := itoa(lag.Partition)
+			gauge(metricLag, float64(lag.Records), m.Link, m.Topic, partition)
+			counter(metricLost, float64(lag.Lost), m.Link, m.Topic, partition)
+		}
+	}
+}
