@@ -59,8 +59,8 @@ var impure = []string{"os", "net", "net/http", "sync", "context", "log", "log/sl
 // only says who may import a third party's package.
 var only = map[string][]string{
 	"go.etcd.io/":                          {"meta", "meta/metatest"},
-	"github.com/twmb/franz-go/pkg/kgo":     {"link/source", "cli"},
-	"github.com/twmb/franz-go/pkg/kadm":    {"link/source", "cli"},
+	"github.com/twmb/franz-go/pkg/kgo":     {"link/source", "cli", "demo"},
+	"github.com/twmb/franz-go/pkg/kadm":    {"link/source", "cli", "demo"},
 	"github.com/spf13/cobra":               {"cli", "cmd/hawser"},
 	"github.com/magiconair/properties":     {"config"},
 	"github.com/prometheus/client_golang/": {"event", "broker", "rest"},
