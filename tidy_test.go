@@ -62,7 +62,7 @@ var only = map[string][]string{
 	"github.com/twmb/franz-go/pkg/kgo":     {"link/source", "cli", "demo"},
 	"github.com/twmb/franz-go/pkg/kadm":    {"link/source", "cli", "demo"},
 	"github.com/spf13/cobra":               {"cli", "cmd/hawser"},
-	"github.com/magiconair/properties":     {"config"},
+	"github.com/magiconair/properties":     {"config", "cli"},
 	"github.com/prometheus/client_golang/": {"event", "broker", "rest"},
 }
 

@@ -255,7 +255,8 @@ func (b *Broker) openKafka(ctx context.Context) error {
 	b.onClose(func() error {
 		stop, cancel := context.WithTimeout(context.Background(), drainTime)
 		defer cancel()
-		return b.kafka.Shutdown(stop)
+		b.kafka.Shutdown(stop)
+		return nil
 	})
 	return nil
 }

@@ -153,6 +153,7 @@ func kafkaError(err error) error {
 		link.InUse:       kafka.InvalidRequest,
 		link.WrongState:  kafka.InvalidRequest,
 		link.Unreachable: kafka.BrokerNotAvailable,
+		link.Forbidden:   kafka.ClusterAuthorizationFailed,
 	}[failed.Kind]
 	if code == kafka.None {
 		code = kafka.UnknownServerError

@@ -23,7 +23,9 @@ type ServeOptions struct {
 
 // DemoOptions is what `hawser demo` was told.
 type DemoOptions struct {
-	Once bool // end when everything was shown, in place of running on
+	Once bool   // end when everything was shown, in place of running on
+	Step bool   // wait for Enter before each step
+	Dir  string // where the two brokers keep their data; empty: a temporary directory
 }
 
 func (a *app) serve() *cobra.Command {
@@ -128,7 +130,9 @@ func (a *app) demo() *cobra.Command {
 			return a.hooks.Demo(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().BoolVar(&opts.Once, "once", false, "end when everything was shown")
+	cmd.Flags().BoolVar(&opts.Once, "once", false, "end when everything was shown; exit 1 if something shown did not hold")
+	cmd.Flags().BoolVar(&opts.Step, "step", false, "wait for Enter before each step")
+	cmd.Flags().StringVar(&opts.Dir, "dir", "", "`directory` for the two brokers' data (default: a temporary one, removed at the end)")
 	return cmd
 }
 

@@ -142,7 +142,7 @@ func (f *fingerprint) read(ctx context.Context, reader *source.Cluster, partitio
 		}
 		answers, err := session.Fetch(ctx, []fetcher.Want{{
 			TopicPartition: tp, TopicID: leaders.TopicID, Offset: next, LastEpoch: kafka.NoEpoch, CurrentEpoch: kafka.NoEpoch, MaxBytes: 8 << 20,
-		}}, 500*time.Millisecond, 16<<20)
+		}}, fetcher.Ask{MaxWait: 500 * time.Millisecond, MinBytes: 1, MaxBytes: 16 << 20})
 		if err != nil {
 			return err
 		}

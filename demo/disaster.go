@@ -22,7 +22,7 @@ func (t *tour) failOver(ctx context.Context) error {
 	}
 	defer producer.Close()
 	from := time.Now()
-	outcomes, err := t.west.rest.Order(ctx, linkName, "failover", api.AlterMirrorsRequest{MirrorTopicNames: []string{topic}}, client.Mode{})
+	outcomes, err := t.west.rest.Order(ctx, linkName, "failover", api.AlterMirrorsRequest{MirrorTopicNames: []string{topic}}, client.Do)
 	if err != nil {
 		return fmt.Errorf("failover of %s was refused: %w", topic, err)
 	}

@@ -8,18 +8,37 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/hawserio/hawser/broker"
 	"github.com/hawserio/hawser/cli"
+	"github.com/hawserio/hawser/demo"
 )
+
+// version is stamped by the build; a plain go install has its module's.
+var version string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Main(ctx, os.Args[1:], os.Stdout, os.Stderr, cli.Hooks{Version: version()})
+	code := cli.Main(ctx, os.Args[1:], os.Stdout, os.Stderr, cli.Hooks{Serve: serve, Demo: tour, Version: programVersion()})
 	stop()
 	os.Exit(code)
 }
 
-// version is what the build knows of itself.
-func version() string {
+func serve(ctx context.Context, o cli.ServeOptions) error {
+	return broker.Run(ctx, broker.Config{
+		Dir: o.DataDir, Kafka: o.Kafka, Advertise: o.Advertise, HTTP: o.HTTP,
+		ClusterID: o.ClusterID, NodeID: o.NodeID, Settings: o.Settings, Version: programVersion(),
+	}, os.Stderr)
+}
+
+func tour(ctx context.Context, o cli.DemoOptions) error {
+	return demo.Run(ctx, demo.Options{Once: o.Once, Step: o.Step, Dir: o.Dir, In: os.Stdin, Out: os.Stdout})
+}
+
+// programVersion is what the build knows of itself.
+func programVersion() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
