@@ -1,0 +1,129 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Proxy stands between a broker and its source: it counts what comes back, and
+// can delay, cut and refuse. bootstrap.address.map sends the link through it.
+type Proxy struct {
+	target   string
+	listener net.Listener
+	Back     atomic.Int64 // bytes from the target
+	delay    atomic.Int64 // nanoseconds each chunk from the target is held back
+	refuse   atomic.Bool
+	mu       sync.Mutex // guards conns
+	conns    map[net.Conn]struct{}
+}
+
+// NewProxy listens on loopback before a target.
+func NewProxy(t *testing.T, target string) *Proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{target: target, listener: listener, conns: map[net.Conn]struct{}{}}
+	go p.accept()
+	t.Cleanup(func() {
+		listener.Close()
+		p.Cut()
+	})
+	return p
+}
+
+// Addr is where to dial it.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+func (p *Proxy) accept() {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		if p.refuse.Load() {
+			c.Close()
+			continue
+		}
+		go p.serve(c)
+	}
+}
+
+func (p *Proxy) serve(near net.Conn) {
+	far, err := net.DialTimeout("tcp", p.target, 5*time.Second)
+	if err != nil {
+		near.Close()
+		return
+	}
+	p.mu.Lock()
+	p.conns[near], p.conns[far] = struct{}{}, struct{}{}
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { _, _ = io.Copy(far, near); near.Close(); far.Close() })
+	both.Go(func() { p.back(near, far); near.Close(); far.Close() })
+	both.Wait()
+	p.mu.Lock()
+	delete(p.conns, near)
+	delete(p.conns, far)
+	p.mu.Unlock()
+}
+
+func (p *Proxy) back(near, far net.Conn) {
+	buffer := make([]byte, 256<<10)
+	for {
+		n, err := far.Read(buffer)
+		if n > 0 {
+			p.Back.Add(int64(n))
+			if d := time.Duration(p.delay.Load()); d > 0 {
+				time.Sleep(d)
+			}
+			if _, err := near.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Cut closes every connection that goes through.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+	}
+}
+
+// Refuse closes all connections and new ones at once, until Allow.
+func (p *Proxy) Refuse() { p.refuse.Store(true); p.Cut() }
+
+// Allow ends Refuse.
+func (p *Proxy) Allow() { p.refuse.Store(false) }
+
+// ProxyAll puts a proxy before each broker of a Kafka and returns the value for
+// bootstrap.address.map, the bootstrap addresses, and the proxies.
+func ProxyAll(t *testing.T, k *Kafka) (mapping, bootstrap string, proxies []*Proxy) {
+	t.Helper()
+	for _, node := range k.nodes {
+		target := "127.0.0.1:" + strconv.Itoa(node.port)
+		p := NewProxy(t, target)
+		proxies = append(proxies, p)
+		if mapping != "" {
+			mapping += ","
+			bootstrap += ","
+		}
+		mapping += target + "=" + p.Addr()
+		bootstrap += p.Addr()
+	}
+	return mapping, bootstrap, proxies
+}
