@@ -3,25 +3,27 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // otherClients compares what kcat, Kafka's console consumer and kafka-python read
 // from the source and from the mirror.
 func otherClients(t *testing.T, k *Kafka, h *Hawser, all []shape) {
 	for _, s := range all {
-		if s.topic == "s-large" || s.topic == "s-empty-at-n" {
+		if s.topic == "s-large" || s.topic == "s-empty-at-n" { // too long to print; nothing to print
 			continue
 		}
 		t.Run("kcat/"+s.topic, func(t *testing.T) {
 			sameText(t, kcat(t, k.Bootstrap(), s.topic), kcat(t, h.Kafka, s.topic))
 		})
 	}
-	for _, topic := range []string{"s-transactions", "s-codec-snappy", "s-compacted"} {
+	for _, topic := range []string{"s-transactions", "s-compacted"} {
 		t.Run("console consumer/"+topic, func(t *testing.T) {
 			sameText(t, console(t, k, k.Bootstrap(), topic), console(t, k, h.Kafka, topic))
 		})
@@ -90,7 +92,7 @@ func console(t *testing.T, k *Kafka, bootstrap, topic string) string {
 		t.Fatal(err)
 	}
 	out, _ := k.Run(testContext(t), "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic,
-		"--partition", "0", "--offset", "earliest", "--timeout-ms", "8000", "--consumer.config", config,
+		"--partition", "0", "--offset", "earliest", "--timeout-ms", "4000", "--consumer.config", config,
 		"--property", "print.offset=true", "--property", "print.timestamp=true", "--property", "print.key=true", "--property", "print.headers=true")
 	var kept []string
 	for _, l := range strings.Split(out, "\n") {
@@ -107,7 +109,9 @@ func python(t *testing.T, script, bootstrap string, args ...string) string {
 	if interpreter == "" {
 		t.Fatal("HAWSER_PYTHON is not set: run these tests with make test")
 	}
-	cmd := exec.CommandContext(testContext(t), interpreter, append([]string{"testdata/" + script, bootstrap}, args...)...)
+	ctx, cancel := context.WithTimeout(testContext(t), 60*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, interpreter, append([]string{"testdata/" + script, bootstrap}, args...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

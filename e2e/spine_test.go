@@ -40,6 +40,11 @@ func TestSpine_EveryShapeByteForByte(t *testing.T) {
 		moveLeaders(t, k, names...)
 	}
 
+	for _, s := range all {
+		if s.before != nil {
+			s.before(t, k, s.topic)
+		}
+	}
 	h := StartHawser(t)
 	h.CreateLink("east", k.Bootstrap(), nil)
 	for _, s := range all {

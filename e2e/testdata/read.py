@@ -8,7 +8,7 @@ consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, 
 for topic in topics:
     part = TopicPartition(topic, 0)
     consumer.assign([part])
-    consumer.seek_to_beginning(part)
+    consumer.seek(part, consumer.beginning_offsets([part])[part])  # seek_to_beginning and then position() spin for ever
     end = consumer.end_offsets([part])[part]
     while consumer.position(part) < end:
         for records in consumer.poll(timeout_ms=1000).values():
