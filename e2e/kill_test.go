@@ -272,4 +272,3 @@ func (s *side) check(t *testing.T, client *kgo.Client, sent int) {
 		t.Errorf("of %d acknowledged records %d are lost and %d doubled", len(s.acked), lost, doubled)
 	}
 }
-
