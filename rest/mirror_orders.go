@@ -51,7 +51,10 @@ func orderMirrorTopics(c *call, verb link.Verb) error {
 	slices.SortStableFunc(outcomes, func(a, b link.Outcome) int { return cmp.Compare(a.Topic, b.Topic) })
 	var out []api.AlteredMirror
 	for _, outcome := range outcomes {
-		out = append(out, c.outcomeJSON(outcome, withPartitions))
+		if !withPartitions {
+			outcome.Parts = nil
+		}
+		out = append(out, c.outcomeJSON(outcome))
 	}
 	return list(c, api.KindAlterMirrorsList, c.self("links", escape(c.linkName()), "mirrors"), out)
 }
@@ -117,7 +120,7 @@ func (c *call) matching(pattern string) ([]string, error) {
 	return names, nil
 }
 
-func (c *call) outcomeJSON(outcome link.Outcome, withPartitions bool) api.AlteredMirror {
+func (c *call) outcomeJSON(outcome link.Outcome) api.AlteredMirror {
 	out := api.AlteredMirror{
 		Kind:                         api.KindAlterMirrors,
 		Metadata:                     api.Metadata{Self: c.self("links", escape(c.linkName()), "mirrors", escape(outcome.Topic))},
@@ -131,13 +134,11 @@ func (c *call) outcomeJSON(outcome link.Outcome, withPartitions bool) api.Altere
 		text := cmp.Or(outcome.Text, "The order was refused.")
 		out.ErrorCode, out.ErrorMessage = &outcome.Code, &text
 	}
-	if withPartitions {
-		for _, part := range outcome.Parts {
-			out.PartitionLevelTruncationData = append(out.PartitionLevelTruncationData, api.Truncation{
-				PartitionID: part.Partition, OffsetTruncatedTo: int64(part.TruncatedTo), MessagesTruncated: part.Records,
-			})
-		}
-		slices.SortFunc(out.PartitionLevelTruncationData, func(a, b api.Truncation) int { return cmp.Compare(a.PartitionID, b.PartitionID) })
+	for _, part := range outcome.Parts {
+		out.PartitionLevelTruncationData = append(out.PartitionLevelTruncationData, api.Truncation{
+			PartitionID: part.Partition, OffsetTruncatedTo: int64(part.TruncatedTo), MessagesTruncated: part.Records,
+		})
 	}
+	slices.SortFunc(out.PartitionLevelTruncationData, func(a, b api.Truncation) int { return cmp.Compare(a.PartitionID, b.PartitionID) })
 	return out
 }

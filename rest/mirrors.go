@@ -9,6 +9,7 @@ import (
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link"
+	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/rest/api"
 )
 
@@ -37,9 +38,13 @@ func listMirrors(c *call) error {
 
 // mirrorStatus reads the filter of a listing; "" is all.
 func (c *call) mirrorStatus() (string, error) {
-	status := strings.ToUpper(c.r.URL.Query().Get("mirror_status"))
-	if status != "" && !slices.Contains(api.MirrorStatuses, status) {
-		return "", badRequest("The query mirror_status is '%s'; it must be one of %s.", status, strings.Join(api.MirrorStatuses, ", "))
+	text := c.r.URL.Query().Get("mirror_status")
+	if text == "" {
+		return "", nil
+	}
+	status, err := mirror.ParseStatus(text)
+	if err != nil {
+		return "", badRequest("The query mirror_status is '%s'; it must be one of %s.", text, strings.Join(api.MirrorStatuses, ", "))
 	}
 	return status, nil
 }

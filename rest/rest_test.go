@@ -5,10 +5,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/rest"
+	"github.com/hawserio/hawser/rest/api"
 	"github.com/hawserio/hawser/rest/resttest"
 )
 
@@ -100,6 +103,36 @@ func TestDocumentHasEveryRouteAndNoOther(t *testing.T) {
 				t.Errorf("openapi.yaml has %s %s, which is no route", method, path)
 			}
 		}
+	}
+}
+
+// A name that the document does not have would be one that generated clients refuse.
+func TestDocumentHasEveryNameThatLinksUse(t *testing.T) {
+	doc := resttest.NewChecker(t).Doc()
+	enum := func(schema string) []string {
+		var names []string
+		for _, v := range doc.Components.Schemas[schema].Value.Enum {
+			names = append(names, v.(string))
+		}
+		slices.Sort(names)
+		return names
+	}
+	for _, r := range mirror.Reasons() {
+		if !slices.Contains(enum("Reason"), string(r.Reason)) {
+			t.Errorf("the document lacks the reason %s", r.Reason)
+		}
+	}
+	statuses := slices.Sorted(slices.Values(mirror.Statuses()))
+	if got := enum("MirrorStatus"); !slices.Equal(got, statuses) || !slices.Equal(api.MirrorStatuses, statuses) {
+		t.Errorf("statuses: the document has %v, rest/api %v, link/mirror %v", got, api.MirrorStatuses, statuses)
+	}
+	var states []string
+	for h := mirror.LinkUnknown; h <= mirror.LinkFailed; h++ {
+		states = append(states, h.String())
+	}
+	slices.Sort(states)
+	if got := enum("LinkState"); !slices.Equal(got, states) || !slices.Equal(api.LinkStates, states) {
+		t.Errorf("link states: the document has %v, rest/api %v, link/mirror %v", got, api.LinkStates, states)
 	}
 }
 
