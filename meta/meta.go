@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/hawserio/hawser/event"
 )
 
 // ErrConflict says that a record changed under an Update more often than it may.
@@ -35,6 +37,8 @@ type Config struct {
 	// passwords, which must be set again.
 	ForgetSecrets bool
 	Logger        *slog.Logger
+	// Events is told when ordinary writes begin and cease to be refused; the Logger where nil.
+	Events event.Sink
 	// Endpoints of an external etcd; empty means embedded.
 	Endpoints []string
 	// QuotaBytes is the space the embedded etcd may use, and what is believed of an
@@ -76,6 +80,9 @@ type Meta struct {
 func Open(ctx context.Context, cfg Config) (*Meta, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Events == nil {
+		cfg.Events = event.Log(cfg.Logger)
 	}
 	if cfg.QuotaBytes == 0 {
 		cfg.QuotaBytes = defaultQuota

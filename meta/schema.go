@@ -1,9 +1,11 @@
 package meta
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	"github.com/hawserio/hawser/kafka"
@@ -49,32 +51,38 @@ func parseKey(path string) (recordKey, error) {
 	return recordKey{kind, id}, nil
 }
 
-// envelope is how every value is stored: its format's version, and the record.
-type envelope struct {
-	Version int             `json:"v"`
-	Record  json.RawMessage `json:"r"`
-}
+// Every value is {"v":VERSION,"r":RECORD}: its format's version, and the record.
+// It is taken apart by hand, so that a record is parsed once.
+const (
+	envelopeHead = `{"v":`
+	envelopeMid  = `,"r":`
+	envelopeTail = '}'
+)
 
 func wrap(version int, v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(envelope{Version: version, Record: body})
+	value := make([]byte, 0, len(body)+16)
+	value = strconv.AppendInt(append(value, envelopeHead...), int64(version), 10)
+	value = append(append(value, envelopeMid...), body...)
+	return append(value, envelopeTail), nil
 }
 
 func unwrap(value []byte, version int) (json.RawMessage, error) {
-	var e envelope
-	if err := json.Unmarshal(value, &e); err != nil {
-		return nil, fmt.Errorf("not a record: %w", err)
+	rest, ok := bytes.CutPrefix(value, []byte(envelopeHead))
+	number, body, found := bytes.Cut(rest, []byte(envelopeMid))
+	got, err := strconv.Atoi(string(number[:min(len(number), 10)]))
+	switch {
+	case !ok || !found || err != nil || len(body) == 0 || body[len(body)-1] != envelopeTail:
+		return nil, fmt.Errorf("not a record: %.40q", value)
+	case got > version:
+		return nil, fmt.Errorf("format %d is newer than %d, the newest that this version reads: run the newer hawser that wrote it", got, version)
+	case got < 1:
+		return nil, fmt.Errorf("format %d does not exist", got)
 	}
-	if e.Version > version {
-		return nil, fmt.Errorf("format %d is newer than %d, the newest that this version reads: run the newer hawser that wrote it", e.Version, version)
-	}
-	if e.Version < 1 {
-		return nil, fmt.Errorf("format %d does not exist", e.Version)
-	}
-	return e.Record, nil
+	return json.RawMessage(body[:len(body)-1]), nil
 }
 
 // kind is how records of one kind come into an image and out of it.

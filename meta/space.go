@@ -7,6 +7,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/hawserio/hawser/event"
 )
 
 const (
@@ -114,7 +116,7 @@ func (m *Meta) watchSpace(ctx context.Context) {
 		}
 		if s := m.Space(); s.ReadOnly != was {
 			was = s.ReadOnly
-			m.log.Warn("metadata store's space", "read_only", s.ReadOnly, "used_bytes", s.UsedBytes, "in_use_bytes", s.InUseBytes, "quota_bytes", s.QuotaBytes)
+			m.cfg.Events.Emit(event.MetadataReadOnly{ReadOnly: s.ReadOnly, UsedBytes: s.UsedBytes, QuotaBytes: s.QuotaBytes})
 		}
 		select {
 		case <-ctx.Done():
