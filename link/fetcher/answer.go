@@ -157,7 +157,7 @@ func (q *part) corrupt(err error) {
 
 // store appends an answer's whole batches, and judges what is behind them.
 func (q *part) store(f *Fetched) verdict {
-	cut := cutWhole(f.Batches, q.asked.offset, f.HighWatermark)
+	cut := cutWhole(f.Batches, f.HighWatermark)
 	if len(cut.whole) > 0 {
 		if !q.append(f, cut) {
 			return stay
@@ -209,7 +209,7 @@ func (q *part) append(f *Fetched, c cut) bool {
 		q.stored(c.last, len(c.whole))
 		return true
 	}
-	q.notStored(c, err)
+	q.notStored(err)
 	return false
 }
 
@@ -223,7 +223,7 @@ func (q *part) stored(last batch.Batch, bytes int) {
 }
 
 // notStored says why an append was refused.
-func (q *part) notStored(c cut, err error) {
+func (q *part) notStored(err error) {
 	var magic batch.ErrMagic
 	where := fmt.Sprintf("append to %s what the source sent for offset %d", q.Mirror, q.asked.offset)
 	switch {
@@ -237,10 +237,10 @@ func (q *part) notStored(c cut, err error) {
 		q.corrupt(fmt.Errorf("%s: %w", where, err))
 	case errors.As(err, &magic):
 		q.fail(OldFormat, fmt.Errorf("%s: %w", where, err), stuckWait)
-	case c.overlap != nil:
-		q.fail(OverlappingBatch, fmt.Errorf("%s: a batch holds offsets %d to %d, some of which the mirror has: %w", where, c.overlap.BaseOffset(), c.overlap.LastOffset(), err), stuckWait)
-	case c.lowEpoch || c.first.LeaderEpoch() < q.last.epoch && q.last.known:
-		q.fail(AppendEpochBack, fmt.Errorf("%s: its leader epoch goes back: %w", where, err), stuckWait)
+	case errors.Is(err, partition.ErrOverlap):
+		q.fail(OverlappingBatch, fmt.Errorf("%s: %w", where, err), stuckWait)
+	case errors.Is(err, partition.ErrEpochBack):
+		q.fail(AppendEpochBack, fmt.Errorf("%s: %w", where, err), stuckWait)
 	default:
 		q.fail(TargetFailed, fmt.Errorf("%s: %w", where, err), stuckWait)
 	}
@@ -248,18 +248,16 @@ func (q *part) notStored(c cut, err error) {
 
 // cut is an answer's bytes taken apart.
 type cut struct {
-	whole       batch.Batches // whole batches below the high watermark
-	first, last batch.Batch   // of whole; nil for none
-	overlap     batch.Batch   // holds the offset asked for and earlier ones; nil for none
-	lowEpoch    bool          // an epoch in whole is lower than the one before
-	need        int           // size of a first batch that did not fit, 0 if that was not so
-	err         error         // why the walk ended early, nil for the end or a part of a batch
-	at          kafka.Offset  // where it did
+	whole batch.Batches // whole batches below the high watermark
+	last  batch.Batch   // of whole; nil for none
+	need  int           // size of a first batch that did not fit, 0 if that was not so
+	err   error         // why the walk ended early, nil for the end or a part of a batch
+	at    kafka.Offset  // where it did
 }
 
 // cutWhole walks the batches of an answer up to the source's high watermark. A part of a batch at the end is
 // how Kafka's answers end. Headers are checked, CRCs are not.
-func cutWhole(bs batch.Batches, asked, highWatermark kafka.Offset) cut {
+func cutWhole(bs batch.Batches, highWatermark kafka.Offset) cut {
 	c := cut{}
 	used := 0
 	for b, err := range bs.All() {
@@ -281,15 +279,6 @@ func cutWhole(bs batch.Batches, asked, highWatermark kafka.Offset) cut {
 		}
 		if b.NextOffset() > highWatermark {
 			break
-		}
-		if c.last != nil && b.LeaderEpoch() < c.last.LeaderEpoch() {
-			c.lowEpoch = true
-		}
-		if b.BaseOffset() < asked && b.NextOffset() > asked {
-			c.overlap = b
-		}
-		if c.first == nil {
-			c.first = b
 		}
 		c.last = b
 		used += len(b)

@@ -34,7 +34,14 @@ type bench struct {
 	changed chan struct{}
 }
 
+// newBench makes one for a test that runs beside others.
 func newBench(t *testing.T, brokers int, change func(*fetcher.Config)) *bench {
+	t.Helper()
+	t.Parallel()
+	return newLoneBench(t, brokers, change)
+}
+
+func newLoneBench(t *testing.T, brokers int, change func(*fetcher.Config)) *bench {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
@@ -755,7 +762,7 @@ func TestC101_BacklogDoesNotStarveOthers(t *testing.T) {
 }
 
 func TestC99_IdlePartitionsCostLittle(t *testing.T) {
-	b := newBench(t, 1, func(cfg *fetcher.Config) { cfg.MaxWait = 500 * time.Millisecond })
+	b := newLoneBench(t, 1, func(cfg *fetcher.Config) { cfg.MaxWait = 500 * time.Millisecond })
 	const partitions = 5000
 	b.stub.Create("t", topicID, partitions)
 	var list []fetcher.Assignment

@@ -31,6 +31,7 @@ type Broker struct {
 	noSessions bool
 	throttle   time.Duration
 	delay      time.Duration
+	forgotten  int // how often sessions were forgotten
 }
 
 // Address is where it listens.
@@ -59,6 +60,9 @@ func (b *Broker) MaxFetch(version int16) { b.mu.Lock(); b.maxFetch = version; b.
 
 // NoSessions makes it have no room for fetch sessions.
 func (b *Broker) NoSessions() { b.mu.Lock(); b.noSessions = true; b.mu.Unlock() }
+
+// ForgetSessions makes it drop all fetch sessions, as one whose cache overflows.
+func (b *Broker) ForgetSessions() { b.mu.Lock(); b.forgotten++; b.mu.Unlock() }
 
 // Throttle is what it tells clients to wait after a fetch.
 func (b *Broker) Throttle(d time.Duration) { b.mu.Lock(); b.throttle = d; b.mu.Unlock() }
@@ -95,6 +99,7 @@ type connection struct {
 	broker *Broker
 	authed bool
 	id     int32 // fetch session, 0 for none
+	since  int   // Broker.forgotten when it was opened
 	epoch  int32
 	parts  []sessionPart
 }

@@ -24,6 +24,9 @@ func (c *connection) fetch(req *kmsg.FetchRequest) kmsg.Response {
 	b := c.broker
 	b.mu.Lock()
 	noSessions, throttle := b.noSessions, b.throttle
+	if c.since != b.forgotten {
+		c.since, c.id = b.forgotten, 0
+	}
 	b.mu.Unlock()
 	resp := kmsg.NewPtrFetchResponse()
 	resp.ThrottleMillis = int32(throttle.Milliseconds())

@@ -5,6 +5,7 @@ package stubtest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -135,9 +136,9 @@ func (t *Target) check(bs batch.Batches) ([]batch.Batch, error) {
 		case b.NextOffset() <= t.o.LogEnd:
 			continue
 		case b.BaseOffset() < end && (len(fresh) > 0 || t.last != nil && b.BaseOffset() < t.last.NextOffset()):
-			return nil, kafka.Errorf(kafka.InvalidRecord, "batch [%d, %d] overlaps the log's end %d", b.BaseOffset(), b.LastOffset(), end)
+			return nil, fmt.Errorf("batch [%d, %d] at the log's end %d: %w", b.BaseOffset(), b.LastOffset(), end, partition.ErrOverlap)
 		case b.LeaderEpoch() < epoch:
-			return nil, kafka.Errorf(kafka.InvalidRecord, "batch at %d has epoch %d after %d", b.BaseOffset(), b.LeaderEpoch(), epoch)
+			return nil, fmt.Errorf("batch at %d has epoch %d after %d: %w", b.BaseOffset(), b.LeaderEpoch(), epoch, partition.ErrEpochBack)
 		}
 		end, epoch = b.NextOffset(), b.LeaderEpoch()
 		fresh = append(fresh, b)

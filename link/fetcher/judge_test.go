@@ -1,0 +1,191 @@
+package fetcher
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/kafka/batch"
+)
+
+func TestJudge(t *testing.T) {
+	// A mirror that ends at 100 in epoch 3, and a source that has the same and more.
+	fit := facts{known: true, mirrorEnd: 100, mirrorEpoch: 3, sourceEnd: 120, sourceEpoch: 4, shared: 100}
+	for _, c := range []struct {
+		name   string
+		change func(*facts)
+		act    act
+		to     kafka.Offset
+		fault  Fault
+		twice  bool
+	}{
+		{"fits", func(*facts) {}, goOn, 0, NoFault, false},
+		{"C03: source starts after the mirror's end", func(f *facts) { f.sourceStart = 101 }, jump, 0, NoFault, false},
+		{"source starts at the mirror's end", func(f *facts) { f.sourceStart = 100 }, goOn, 0, NoFault, false},
+		{"C05: lost tail", func(f *facts) { f.shared = 90 }, truncate, 90, NoFault, false},
+		{"C05: nothing shared but the start", func(f *facts) { f.shared, f.mirrorStart = 10, 40 }, truncate, 40, NoFault, false},
+		{"E6: shorter in the same epoch", func(f *facts) { f.shared, f.sourceEpoch = 90, 3 }, blame, 0, Truncated, true},
+		{"epoch went back", func(f *facts) { f.sourceEpoch = 2 }, blame, 0, EpochWentBack, true},
+		{"source without epochs", func(f *facts) { f.sourceEpoch = -1 }, goOn, 0, NoFault, false},
+		{"E6: other bytes, same history", func(f *facts) { f.doubt = content }, blame, 0, Truncated, false},
+		{"E6: other bytes, no ids", func(f *facts) { f.doubt, f.known = content, false }, blame, 0, TopicIDChanged, false},
+		{"other bytes, lost tail", func(f *facts) { f.doubt, f.shared = content, 90 }, truncate, 90, NoFault, false},
+		{"compacted", func(f *facts) { f.doubt = rewritten }, goOn, 0, NoFault, false},
+		{"new leader's high watermark is behind", func(f *facts) { f.sourceEnd = 80 }, lookAgain, 0, NoFault, false},
+		{"epoch forgotten, nothing behind the end", func(f *facts) { f.forgotten, f.sourceStart, f.shared = true, 100, 100 }, goOn, 0, NoFault, false},
+		{"epoch forgotten, other history", func(f *facts) { f.forgotten, f.sourceStart, f.shared = true, 60, 60 }, truncate, 60, NoFault, false},
+		{"empty mirror", func(f *facts) { f.empty = true }, goOn, 0, NoFault, false},
+		{"empty mirror beyond the source", func(f *facts) { f.empty, f.sourceEnd = true, 50 }, blame, 0, Truncated, true},
+	} {
+		f := fit
+		c.change(&f)
+		v := judge(f)
+		if v.act != c.act || v.to != c.to || v.fault != c.fault || v.twice != c.twice {
+			t.Errorf("%s: %+v", c.name, v)
+		}
+		if (v.act == blame || v.act == truncate) && v.why == nil {
+			t.Errorf("%s: no reason", c.name)
+		}
+	}
+}
+
+func build(t testing.TB, spec batch.Spec, values ...string) batch.Batch {
+	t.Helper()
+	records := make([]batch.Record, len(values))
+	for i, v := range values {
+		records[i] = batch.Record{Offset: spec.BaseOffset + kafka.Offset(i), Value: []byte(v)}
+	}
+	b, err := batch.Build(spec, records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestE6_CompareLastBatch(t *testing.T) {
+	spec := batch.Spec{BaseOffset: 10, LeaderEpoch: 2, LastDelta: 4, ProducerID: 7}
+	own := build(t, spec, "a", "b", "c", "d", "e")
+	other := spec
+	other.ProducerID = 8
+	later, earlier := spec, spec
+	later.BaseOffset, earlier.BaseOffset = 15, 9
+	for _, c := range []struct {
+		name   string
+		source batch.Batch
+		want   likeness
+	}{
+		{"same", own, sameBatch},
+		{"fewer records", build(t, spec, "a", "b"), compactedBatch},
+		{"no records", build(t, spec), compactedBatch},
+		{"gone", build(t, later, "x"), compactedBatch},
+		{"other values", build(t, spec, "a", "b", "c", "d", "E"), otherBatch},
+		{"other producer", build(t, other, "a"), otherBatch},
+		{"begins earlier", build(t, earlier, "a", "b", "c", "d", "e", "f"), otherBatch},
+	} {
+		if got := compare(own[:batch.HeaderSize], c.source); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func FuzzCutWhole(f *testing.F) {
+	good := build(f, batch.Spec{LastDelta: 1}, "a", "b")
+	f.Add([]byte(good), int64(2))
+	f.Add([]byte(good[:70]), int64(2))
+	f.Fuzz(func(t *testing.T, bs []byte, high int64) {
+		c := cutWhole(bs, kafka.Offset(high))
+		if len(c.whole) > len(bs) || c.need < 0 {
+			t.Fatalf("%d of %d bytes, need %d", len(c.whole), len(bs), c.need)
+		}
+		for b, err := range c.whole.All() {
+			if err != nil || b.NextOffset() > kafka.Offset(high) {
+				t.Fatalf("kept %v %v", b, err)
+			}
+		}
+		if len(bs) >= batch.HeaderSize {
+			compare(good[:batch.HeaderSize], bs)
+		}
+		goodPrefix(bs)
+	})
+}
+
+func TestC98_FrameGrowsWithBandwidthAndDelay(t *testing.T) {
+	const mb = 1 << 20
+	cfg := Config{ResponseMax: 8 * mb, MemoryMax: 256 * mb}.withDefaults()
+	for _, c := range []struct {
+		name      string
+		roundTrip time.Duration
+		rate      int // bytes a second
+		least     int
+		most      int
+	}{
+		{"LAN", 200 * time.Microsecond, 1 << 30, 8 * mb, 8 * mb},
+		{"100 ms, 50 MB/s", 100 * time.Millisecond, 50 * mb, 24 * mb, 40 * mb},
+		{"100 ms, 1 GB/s", 100 * time.Millisecond, 1000 * mb, frameMost, frameMost},
+		{"unknown", 0, 1 << 30, 8 * mb, 8 * mb},
+	} {
+		p := New(nil, cfg, nil)
+		l := newLoop(p, slot{})
+		p.loops[slot{}] = l
+		for range 10 {
+			l.size(&cfg)
+			elapsed := c.roundTrip + time.Duration(float64(l.frame.size)/float64(c.rate)*float64(time.Second))
+			l.frame.note([]Fetched{{Batches: make([]byte, l.frame.size)}}, elapsed, c.roundTrip)
+		}
+		l.size(&cfg)
+		if got := l.frame.size; got < c.least || got > c.most {
+			t.Errorf("%s: frame of %d bytes", c.name, got)
+		}
+		for range calm {
+			l.frame.note(nil, c.roundTrip, c.roundTrip)
+		}
+		l.size(&cfg)
+		if got := l.frame.size; got != 8*mb {
+			t.Errorf("%s: frame of %d bytes when idle", c.name, got)
+		}
+	}
+}
+
+func TestC102_FramesOfAllLoopsStayWithinTheMemory(t *testing.T) {
+	const mb = 1 << 20
+	cfg := Config{ResponseMax: 10 * mb, MemoryMax: 64 * mb}.withDefaults()
+	p := New(nil, cfg, nil)
+	var loops []*loop
+	for i := range int32(20) {
+		l := newLoop(p, slot{broker: i})
+		p.loops[l.at] = l
+		loops = append(loops, l)
+		l.frame.want = frameMost
+		sum := 0
+		for range 3 {
+			sum = 0
+			for _, l := range loops {
+				l.size(&cfg)
+				sum += l.frame.size
+			}
+		}
+		if sum > 64*mb+20*frameLeast {
+			t.Fatalf("%d loops hold %d MiB", len(loops), sum/mb)
+		}
+		if l.frame.size < frameLeast {
+			t.Fatalf("loop %d gets %d bytes", i, l.frame.size)
+		}
+	}
+	for _, l := range loops {
+		if !l.retire() {
+			t.Fatal("a loop without partitions does not retire")
+		}
+	}
+	if p.spare != 64*mb {
+		t.Errorf("%d bytes are spare at the end", p.spare)
+	}
+}
+
+func TestFaultWordsSayWhatToDo(t *testing.T) {
+	q := &part{Assignment: Assignment{Source: kafka.TopicPartition{Topic: "t"}, SourceID: kafka.TopicID{1}}}
+	_, fault, err := q.choose(Leaders{TopicID: kafka.TopicID{2}, List: make([]Leader, 1)}, nil)
+	if fault != TopicIDChanged || !strings.Contains(err.Error(), "fail the mirror over") {
+		t.Errorf("%v %v", fault, err)
+	}
+}

@@ -1,0 +1,135 @@
+package source_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/fetcher"
+	"github.com/hawserio/hawser/link/source"
+	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/partition"
+	"github.com/hawserio/hawser/store/disk"
+)
+
+// memory is an owner's stream in memory.
+type memory struct {
+	mu     sync.Mutex
+	states map[kafka.TopicID]*meta.Partitions
+}
+
+func (m *memory) UpdatePartitions(_ context.Context, topics []kafka.TopicID, decide func(*meta.Partitions) (*meta.Partitions, error)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range topics {
+		next, err := decide(&meta.Partitions{Topic: id, List: slices.Clone(m.states[id].List)})
+		if err != nil {
+			return err
+		}
+		if next != nil {
+			m.states[id] = next
+		}
+	}
+	return nil
+}
+
+// BenchmarkMirrorToDisk mirrors HAWSER_TEST_TOPIC of a real Kafka into partitions on disk, in HAWSER_TEST_DIR.
+func BenchmarkMirrorToDisk(b *testing.B) {
+	address, name := os.Getenv("HAWSER_TEST_KAFKA"), os.Getenv("HAWSER_TEST_TOPIC")
+	if address == "" || name == "" {
+		b.Skip("set HAWSER_TEST_KAFKA=host:port and HAWSER_TEST_TOPIC")
+	}
+	dir := os.Getenv("HAWSER_TEST_DIR")
+	if dir == "" {
+		dir = b.TempDir()
+	}
+	for range b.N {
+		mirrorToDisk(b, address, name, dir)
+	}
+}
+
+func mirrorToDisk(b *testing.B, address, name, dir string) {
+	ctx, cancel := context.WithTimeout(b.Context(), 5*time.Minute)
+	defer cancel()
+	dir, err := os.MkdirTemp(dir, "mirror")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	c, err := source.Dial(source.Config{Bootstrap: []string{address}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	topics, err := c.Topics(ctx, []string{name})
+	if err != nil || topics[0].Err != nil {
+		b.Fatal(topics, err)
+	}
+	store, err := disk.Open(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	topic := &meta.Topic{ID: kafka.NewTopicID(), Name: name, Partitions: topics[0].Partitions}
+	states := &meta.Partitions{Topic: topic.ID}
+	for range topic.Partitions {
+		states.List = append(states.List, meta.Partition{Role: meta.RoleMirror, Generation: 1})
+	}
+	stream := &memory{states: map[kafka.TopicID]*meta.Partitions{topic.ID: states}}
+	owner := partition.NewOwner(partition.Config{ClusterID: "bench", ProducerPrefix: 7, SyncDelay: 10 * time.Millisecond}, store, stream)
+	defer owner.Close()
+	if err := owner.Open(topic, states, partition.TopicConfig{MaxMessageBytes: 1 << 20}); err != nil {
+		b.Fatal(err)
+	}
+	var list []fetcher.Assignment
+	ends := make([]kafka.Offset, topic.Partitions)
+	for i := range ends {
+		tp := kafka.TopicPartition{Topic: name, Partition: int32(i)}
+		if ends[i], err = c.ListOffset(ctx, tp, -1); err != nil {
+			b.Fatal(err)
+		}
+		target := owner.Get(kafka.PartitionID{Topic: topic.ID, Partition: int32(i)})
+		list = append(list, fetcher.Assignment{Source: tp, SourceID: topics[0].ID, Mirror: tp, Target: target})
+	}
+	pool := fetcher.New(c, fetcher.Config{}, func(e fetcher.Event) { b.Log("event", e) })
+	defer pool.Close()
+	before := cpu()
+	begun := time.Now()
+	pool.Assign(list)
+	var size int64
+	for i, a := range list {
+		p := a.Target.(*partition.Partition)
+		w := partition.NewWaiter()
+		p.Watch(w)
+		for p.Offsets().HighWatermark < ends[i] {
+			select {
+			case <-w.C:
+			case <-ctx.Done():
+				b.Fatalf("%+v %+v", p.Offsets(), pool.Status(a.Mirror))
+			}
+		}
+		p.Unwatch(w)
+		size += p.Offsets().Size
+	}
+	took, used := time.Since(begun), cpu()-before
+	mb := float64(size) / 1e6
+	b.ReportMetric(mb/took.Seconds(), "MB/s")
+	b.ReportMetric(mb/used.Seconds(), "MB/core-s")
+	b.Logf("%.0f MB in %v with %v of CPU, largest RSS %d MB", mb, took, used, rss())
+}
+
+func usage() (u syscall.Rusage) {
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return u
+}
+
+func cpu() time.Duration {
+	u := usage()
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func rss() int64 { return usage().Maxrss >> 10 }
