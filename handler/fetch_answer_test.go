@@ -222,7 +222,9 @@ func BenchmarkFetchAnswer(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			server, client := pair(b)
 			_ = client.SetDeadline(time.Time{})
-			go func() { _, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{client}, make([]byte, 1<<20)) }()
+			go func() {
+				_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{client}, make([]byte, 1<<20))
+			}()
 			c := &conn{server: &Server{}, net: server}
 			b.SetBytes(8 << 20)
 			for range b.N {
