@@ -183,7 +183,7 @@ func noProducer() batch.Spec {
 	return batch.Spec{ProducerID: kafka.NoProducerID, ProducerEpoch: -1, BaseSequence: -1}
 }
 
-func produceRequest(t *testing.T, topic string, acks int16, b []byte) *kmsg.ProduceRequest {
+func produceRequest(t testing.TB, topic string, acks int16, b []byte) *kmsg.ProduceRequest {
 	t.Helper()
 	rq := kmsg.NewPtrProduceRequest()
 	rq.Acks, rq.TimeoutMillis = acks, 10_000
@@ -196,7 +196,7 @@ func produceRequest(t *testing.T, topic string, acks int16, b []byte) *kmsg.Prod
 	return rq
 }
 
-func produced(t *testing.T, c *client, version int16, rq *kmsg.ProduceRequest) kmsg.ProduceResponseTopicPartition {
+func produced(t testing.TB, c *client, version int16, rq *kmsg.ProduceRequest) kmsg.ProduceResponseTopicPartition {
 	t.Helper()
 	return ask[*kmsg.ProduceResponse](c, version, rq).Topics[0].Partitions[0]
 }
@@ -213,7 +213,7 @@ func fetchRequest(topic string, offset int64, maxWait time.Duration) *kmsg.Fetch
 	return rq
 }
 
-func fetched(t *testing.T, c *client, version int16, rq *kmsg.FetchRequest) kmsg.FetchResponseTopicPartition {
+func fetched(t testing.TB, c *client, version int16, rq *kmsg.FetchRequest) kmsg.FetchResponseTopicPartition {
 	t.Helper()
 	resp := ask[*kmsg.FetchResponse](c, version, rq)
 	if resp.ErrorCode != 0 || len(resp.Topics) != 1 {
