@@ -2,6 +2,7 @@ package link
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hawserio/hawser/kafka"
@@ -65,6 +66,7 @@ func (ls *Links) info(img *meta.Image, rec *meta.Link) Info {
 type view struct {
 	health mirror.LinkHealth
 	judged plan.Judged
+	open   bool         // every partition of a mirror that is stopping takes records already
 	link   plan.Problem // the link's trouble
 	parts  []partView
 }
@@ -83,6 +85,7 @@ func (r *running) view(img *meta.Image, m topicMirror) view {
 	r.mu.Unlock()
 	now := r.ls.env.Now()
 	states := img.Partitions[m.topic.ID]
+	v.open = m.state == mirror.Stopping
 	var faults []plan.PartitionFault
 	for p := range m.topic.Partitions {
 		var one partView
@@ -96,9 +99,15 @@ func (r *running) view(img *meta.Image, m topicMirror) view {
 			one.fault = plan.JudgeFault(f, now, lim)
 			faults = append(faults, f)
 		}
+		open := states != nil && int(p) < len(states.List) && states.List[p].Role == meta.RoleOpen
+		if m.state == mirror.Stopping {
+			part := r.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: m.topic.ID, Partition: p})
+			open = part != nil && part.Offsets().Role == meta.RoleOpen
+			v.open = v.open && open
+		}
 		one.part = mirror.Observe(mirror.PartFacts{
 			Topic: m.state, Halted: m.rec.Paused || v.health == mirror.LinkPaused,
-			Open:  states != nil && int(p) < len(states.List) && states.List[p].Role == meta.RoleOpen,
+			Open:  open,
 			Fault: one.status.Fault != fetcher.NoFault || v.health == mirror.LinkFailed || v.health == mirror.LinkUnavailable,
 			Final: one.fault.Judgement == plan.Fail, Contacted: !one.status.LastContact.IsZero(), Lag: one.status.LagRecords,
 		})
@@ -108,8 +117,12 @@ func (r *running) view(img *meta.Image, m topicMirror) view {
 	return v
 }
 
-// status is what is shown as mirror_status.
+// status is what is shown as mirror_status. A topic is STOPPED from the moment that its last partition takes records, which is a
+// little before that is stored (case C53).
 func (v view) status(s mirror.State) string {
+	if v.open {
+		s = mirror.Stopped
+	}
 	source := mirror.SourceReachable
 	if v.judged.Judgement == plan.Unavailable {
 		source = mirror.SourceUnavailable
@@ -240,6 +253,36 @@ func lags(m topicMirror, v view) []Lag {
 		if !m.state.Live() && p < len(m.rec.LastSourceFetchOffset) {
 			l.LastSourceFetch = m.rec.LastSourceFetchOffset[p]
 		}
+	}
+	return list
+}
+
+// Entries are the read-only configs by which a topic shows the mirror that it is or was, by name; nil if
+// it never was one.
+func (ls *Links) Entries(topic string) []ConfigEntry {
+	img := ls.env.Metadata.Image()
+	info, _, is := ls.MirrorOf(topic)
+	if !is {
+		return nil
+	}
+	var lag int64
+	for _, l := range info.Lags {
+		lag = max(lag, l.Records)
+	}
+	remote := ""
+	if link := img.Links[img.LinkIDs[info.Link]]; link != nil {
+		remote = link.RemoteClusterID
+	}
+	var list []ConfigEntry
+	for _, e := range []struct{ name, value string }{
+		{plan.ConfigMirrorError, info.Err},
+		{plan.ConfigMirrorLag, strconv.FormatInt(lag, 10)},
+		{plan.ConfigMirrorLink, info.Link},
+		{plan.ConfigMirrorSourceCluster, remote},
+		{plan.ConfigMirrorSourceTopic, info.SourceTopic},
+		{plan.ConfigMirrorState, info.Status},
+	} {
+		list = append(list, ConfigEntry{Name: e.name, Value: &e.value, ReadOnly: true})
 	}
 	return list
 }

@@ -38,7 +38,14 @@ type rig struct {
 	trace      []string
 }
 
-func newRig(t testing.TB) *rig {
+// The tests run side by side: they wait for each other's metadata more than they compute.
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	t.Parallel()
+	return newSerialRig(t)
+}
+
+func newSerialRig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{t: t, meta: metatest.New(t), source: newFakeSource()}
 	r.parts = &fakeParts{rig: r, list: map[kafka.PartitionID]*fakePart{}}

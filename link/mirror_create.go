@@ -30,26 +30,11 @@ const (
 func (ls *Links) CreateMirror(ctx context.Context, link string, spec MirrorSpec) (MirrorInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, createMax)
 	defer cancel()
-	img, rec, err := ls.named(link)
+	r, rec, made, err := ls.planMirror(ctx, link, spec)
 	if err != nil {
 		return MirrorInfo{}, err
 	}
-	r := ls.runningOf(rec.ID)
-	if r == nil {
-		return MirrorInfo{}, &Error{Kind: Internal, Code: string(mirror.InternalError), Text: "Cluster link '" + link + "' is not running yet.", Hint: "Try again."}
-	}
-	set := r.settingsNow()
-	name, err := plan.MirrorName(set.prefix, spec.SourceTopic, spec.MirrorTopic)
-	if err != nil {
-		return MirrorInfo{}, refused(err)
-	}
-	if err := nameFree(img, name); err != nil {
-		return MirrorInfo{}, err
-	}
-	made, err := r.readSource(ctx, set, spec, name)
-	if err != nil {
-		return MirrorInfo{}, err
-	}
+	name := made.topic.Name
 	defer r.settingUp(made.topic.ID)()
 	if err := ls.storeMirror(ctx, rec, made); err != nil {
 		return MirrorInfo{}, err
@@ -65,6 +50,42 @@ func (ls *Links) CreateMirror(ctx context.Context, link string, spec MirrorSpec)
 		return MirrorInfo{}, err
 	}
 	return info, nil
+}
+
+// ValidateMirror is CreateMirror without the creation: the topic that it would make.
+func (ls *Links) ValidateMirror(ctx context.Context, link string, spec MirrorSpec) (*meta.Topic, error) {
+	ctx, cancel := context.WithTimeout(ctx, createMax)
+	defer cancel()
+	_, _, made, err := ls.planMirror(ctx, link, spec)
+	if err != nil {
+		return nil, err
+	}
+	return made.topic, nil
+}
+
+// planMirror finds out what a mirror would be, or why it cannot be.
+func (ls *Links) planMirror(ctx context.Context, link string, spec MirrorSpec) (*running, *meta.Link, *newMirror, error) {
+	img, rec, err := ls.named(link)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r := ls.runningOf(rec.ID)
+	if r == nil {
+		return nil, nil, nil, &Error{Kind: Internal, Code: string(mirror.InternalError), Text: "Cluster link '" + link + "' is not running yet.", Hint: "Try again."}
+	}
+	set := r.settingsNow()
+	name, err := plan.MirrorName(set.prefix, spec.SourceTopic, spec.MirrorTopic)
+	if err != nil {
+		return nil, nil, nil, refused(err)
+	}
+	if err := nameFree(img, name); err != nil {
+		return nil, nil, nil, err
+	}
+	made, err := r.readSource(ctx, set, spec, name)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return r, rec, made, nil
 }
 
 func nameFree(img *meta.Image, name string) error {

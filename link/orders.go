@@ -54,12 +54,8 @@ func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []str
 	o := &ordering{ls: ls, link: rec, verb: verb, event: event, outcomes: map[string]*Outcome{}}
 	o.judge(ctx, img, names)
 	if !validateOnly && len(o.ids) > 0 {
-		if err := o.store(ctx); err != nil {
+		if err := o.storeAll(ctx, ls.runningOf(rec.ID)); err != nil {
 			return nil, err
-		}
-		if r := ls.runningOf(rec.ID); r != nil {
-			r.wake()
-			poke(r.checks)
 		}
 	}
 	list := make([]Outcome, 0, len(names))
@@ -197,6 +193,20 @@ func (o *ordering) prove(ctx context.Context, img *meta.Image, names []string) {
 			}
 		}
 	}
+}
+
+// storeAll stores the order while the link begins no stop, and wakes it. r is nil for a link that does not run.
+func (o *ordering) storeAll(ctx context.Context, r *running) error {
+	if r == nil {
+		return o.store(ctx)
+	}
+	r.storing.Add(1)
+	defer func() {
+		r.storing.Add(-1)
+		r.wake()
+		poke(r.checks)
+	}()
+	return o.store(ctx)
 }
 
 // store stores the order, and only then lets it be acted on. A topic that has changed meanwhile is judged again.

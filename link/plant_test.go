@@ -16,7 +16,7 @@ func plant(t *testing.T, name string) {
 }
 
 func TestPlantedSkippedClampIsFound(t *testing.T) {
-	r := newRig(t)
+	r := newSerialRig(t)
 	plant(t, plantSkipClamp)
 	found := lateSync(r)
 	if found == "" && len(r.violated()) == 0 {
@@ -26,7 +26,7 @@ func TestPlantedSkippedClampIsFound(t *testing.T) {
 }
 
 func TestPlantedActBeforeStoreIsFound(t *testing.T) {
-	r := newRig(t)
+	r := newSerialRig(t)
 	plant(t, plantActBeforeStore)
 	r.source.topic("t", 1)
 	r.link("l")

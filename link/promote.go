@@ -87,6 +87,11 @@ func (r *running) checkPromotions(ctx context.Context) {
 		return
 	}
 	now := r.ls.env.Now().UnixMilli()
+	r.storing.Add(1)
+	defer func() {
+		r.storing.Add(-1)
+		r.wake()
+	}()
 	err := r.ls.updateMirrors(ctx, done, func(_ *meta.Image, rec *meta.Mirror) bool {
 		if rec.State != mirror.PendingStopped.String() {
 			return false
@@ -95,9 +100,7 @@ func (r *running) checkPromotions(ctx context.Context) {
 	})
 	if err != nil {
 		r.ls.env.Logger.Warn("store that promotions passed their checks", "link", r.name, "error", err)
-		return
 	}
-	r.wake()
 }
 
 // linkProblem says why nothing can be asked of the source now.

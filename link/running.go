@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
@@ -35,6 +36,10 @@ type running struct {
 	tasks   []*task.Runner
 	configs *task.Configs
 	offsets *task.Offsets
+
+	// storing counts the orders that are being stored, in several transactions: no stop begins
+	// meanwhile, so that one order stops fetching on all its topics before it decides about any (rule P5).
+	storing atomic.Int32
 
 	mu       sync.Mutex // guards the fields below
 	rec      *meta.Link // what set was read from

@@ -32,12 +32,14 @@ func (r *running) finishStops(ctx context.Context, mirrors []topicMirror) {
 			stopping = append(stopping, m)
 		}
 	}
-	if len(stopping) == 0 {
+	if len(stopping) == 0 || r.storing.Load() > 0 {
 		return
 	}
 	begun := r.ls.env.Now()
 	ready, lasts := r.clamp(ctx, stopping)
+	clamped := r.ls.env.Now()
 	done := r.fence(ctx, ready)
+	fenced := r.ls.env.Now()
 	if len(done) == 0 {
 		return
 	}
@@ -60,7 +62,8 @@ func (r *running) finishStops(ctx context.Context, mirrors []topicMirror) {
 		delete(r.obstacle, id)
 	}
 	r.mu.Unlock()
-	r.ls.env.Logger.Info("mirrors stopped", "link", r.name, "topics", len(done), "took", r.ls.env.Now().Sub(begun))
+	r.ls.env.Logger.Info("mirrors stopped", "link", r.name, "topics", len(done),
+		"clamp", clamped.Sub(begun), "fence", fenced.Sub(clamped), "store", r.ls.env.Now().Sub(fenced))
 }
 
 // move steps a record that was read in this very transaction; a refusal leaves it.

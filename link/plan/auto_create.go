@@ -82,3 +82,18 @@ func AutoCreate(f AutoCreateFacts) (create []string, problems []Problem) {
 	slices.Sort(create)
 	return create, problems
 }
+
+// Configs by which a topic of ours shows that it is a mirror; they are read-only.
+const (
+	ConfigMirrorLink          = "hawser.mirror.link"
+	ConfigMirrorSourceTopic   = "hawser.mirror.source.topic"
+	ConfigMirrorSourceCluster = "hawser.mirror.source.cluster"
+	ConfigMirrorState         = "hawser.mirror.state"
+	ConfigMirrorLag           = "hawser.mirror.lag"
+	ConfigMirrorError         = "hawser.mirror.error"
+)
+
+// IsMirror reports whether a topic's configs show a mirror that is not STOPPED.
+func IsMirror(configs map[string]string) bool {
+	return configs[ConfigMirrorLink] != "" && configs[ConfigMirrorState] != "STOPPED"
+}

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/plan"
@@ -34,6 +35,13 @@ func (a *AutoCreate) Run(ctx context.Context) Result {
 		facts.Source = append(facts.Source, plan.SourceTopic{Name: t.Name, Internal: t.Internal, Denied: t.Err != nil})
 	}
 	create, problems := plan.AutoCreate(facts)
+	if facts.Prefix != "" && len(create) > 0 {
+		// With a prefix each turn of a circle of links would make a longer name: mirrors are not taken.
+		if err := markMirrors(ctx, src, create, facts.Source); err != nil {
+			return a.failed(fmt.Errorf("ask which topics of the source are mirrors: %w", err))
+		}
+		create, problems = plan.AutoCreate(facts)
+	}
 	res := Result{Problems: problems}
 	for _, name := range create {
 		err := a.Here.CreateMirror(ctx, name)
@@ -50,6 +58,27 @@ func (a *AutoCreate) Run(ctx context.Context) Result {
 	}
 	sortProblems(res.Problems)
 	return res
+}
+
+// topicsAtOnce is how many topics' configs are asked for in one call.
+const topicsAtOnce = 500
+
+// markMirrors marks the topics among names that the source shows as mirrors: one of ours does so by configs.
+func markMirrors(ctx context.Context, src Source, names []string, topics []plan.SourceTopic) error {
+	mirrors := map[string]bool{}
+	for chunk := range slices.Chunk(names, topicsAtOnce) {
+		configs, err := src.TopicConfigs(ctx, chunk)
+		if err != nil {
+			return err
+		}
+		for name, one := range configs {
+			mirrors[name] = plan.IsMirror(one.Values)
+		}
+	}
+	for i := range topics {
+		topics[i].IsMirror = mirrors[topics[i].Name]
+	}
+	return nil
 }
 
 func (a *AutoCreate) failed(err error) Result {
