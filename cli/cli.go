@@ -65,6 +65,9 @@ func (a *app) root() *cobra.Command {
 	root := a.group("hawser", "A Kafka-compatible broker with cluster links and mirror topics",
 		a.serve(), a.demo(), a.link(), a.mirror(), a.topic(), a.consumerGroup(), a.cluster(), a.version())
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w. Run '%s --help' for the flags there are", err, cmd.CommandPath())
+	})
 	root.Version = a.hooks.Version
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.url, "url", envOr(envURL, defaultURL), "the broker's REST URL; also "+envURL)

@@ -149,12 +149,18 @@ old               |               |            | 7
 	}
 }
 
-func TestLinkTables(t *testing.T) {
+// twoLinks has one link in trouble, "l", and one without, "m".
+func twoLinks(t *testing.T) string {
+	t.Helper()
 	c := resttest.New(t)
-	url := c.Serve(t)
 	c.Links.Put(link.Info{Name: "l", ID: "AAAAAAAAAAAAAAAAAAAAAQ", State: "UNAVAILABLE", RemoteClusterID: "src", Err: "TIMEOUT_ERROR", ErrText: "No answer.", Topics: []string{"b", "a"},
 		Categories: map[string]int32{"ACTIVE": 10, "IN_ERROR": 2}, Tasks: []link.Task{{Name: "AclSync", State: "IN_ERROR", Errors: []link.Coded{{Code: "SECURITY_DISABLED_ERROR", Text: "No authorizer."}, {Code: "INTERNAL_ERROR", Text: "x"}}}}})
 	c.Links.Put(link.Info{Name: "m", ID: "AAAAAAAAAAAAAAAAAAAAAg", State: "ACTIVE", Err: "NO_ERROR", Mode: "BIDIRECTIONAL", RemoteClusterID: "other"})
+	return c.Serve(t)
+}
+
+func TestLinkTables(t *testing.T) {
+	url := twoLinks(t)
 	for _, row := range []struct{ args, want string }{
 		{"link list", `
 Name | ID                     | Source Cluster | Destination Cluster | Remote Cluster | State       | Error         | Error Message
@@ -329,7 +335,7 @@ func TestDryRunOfALink(t *testing.T) {
 	if r := hawser(t, url, "link", "describe", "other"); r.code != 1 {
 		t.Error("a dry run made a link")
 	}
-	if r := hawser(t, url, "link", "delete", "my-link", "--force"); r.code != 1 || !strings.Contains(r.err, "clicks, orders") {
+	if r := hawser(t, url, "link", "delete", "my-link", "--force"); r.code != 1 || !strings.Contains(r.err, "clicks, orders") || !strings.Contains(r.err, "--with-live-mirrors") {
 		t.Errorf("--force deleted a link with live mirrors: %+v", r)
 	}
 	ok(t, url, "link", "delete", "my-link", "--with-live-mirrors", "--dry-run")

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -143,7 +145,7 @@ func (a *app) linkDelete() *cobra.Command {
 		Long: "Delete links. A link with mirror topics that are not stopped is refused, naming them.\nThe topics stay; what is known of stopped mirrors goes.",
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say whether it would be done")
-	cmd.Flags().BoolVar(&withMirrors, "with-live-mirrors", false, "delete the link even if it has live mirrors")
+	cmd.Flags().BoolVar(&withMirrors, "with-live-mirrors", false, "delete the link even if it has live mirrors; they are failed over")
 	cmd.Flags().BoolVar(&quiet, "force", false, "taken for the sake of scripts: nothing is ever asked. It does not mean --with-live-mirrors")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
@@ -151,7 +153,12 @@ func (a *app) linkDelete() *cobra.Command {
 			return err
 		}
 		for _, name := range args {
-			if err := c.DeleteLink(cmd.Context(), name, client.DeleteOptions{Force: withMirrors, ValidateOnly: dryRun}); err != nil {
+			err := c.DeleteLink(cmd.Context(), name, client.DeleteOptions{Force: withMirrors, ValidateOnly: dryRun})
+			var refused *client.Error
+			if errors.As(err, &refused) && refused.Status == http.StatusConflict && !withMirrors {
+				return fmt.Errorf("%w\nTo force it, give --with-live-mirrors.", err)
+			}
+			if err != nil {
 				return err
 			}
 			if err := a.say("%sDeleted cluster link \"%s\".", dryRunMark(dryRun), name); err != nil {
@@ -221,7 +228,7 @@ type configRow struct {
 }
 
 func (a *app) linkConfigList() *cobra.Command {
-	cmd := &cobra.Command{Use: "list <link>", Short: "List all configs of a link", Args: exactArgs("<link>")}
+	cmd := &cobra.Command{Use: "list <link>", Short: "List all configs of a link; -o json shows long values whole", Args: exactArgs("<link>")}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
 		if err != nil {
@@ -233,7 +240,7 @@ func (a *app) linkConfigList() *cobra.Command {
 		}
 		var rows []configRow
 		for _, cfg := range configs {
-			rows = append(rows, configRow{cfg.Name, text(cfg.Value), cfg.IsReadOnly, cfg.IsSensitive, cfg.Source, cfg.Synonyms})
+			rows = append(rows, configRow{cfg.Name, a.fitting(text(cfg.Value)), cfg.IsReadOnly, cfg.IsSensitive, cfg.Source, cfg.Synonyms})
 		}
 		return printRows(a, rows)
 	}

@@ -1,15 +1,11 @@
 package cli
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hawserio/hawser/rest/api"
-	"github.com/hawserio/hawser/rest/client"
 )
 
 func (a *app) mirrorCreate() *cobra.Command {
@@ -58,71 +54,4 @@ func (a *app) mirrorCreate() *cobra.Command {
 		return a.waitCaughtUp(cmd.Context(), c, link, m.MirrorTopicName)
 	}
 	return cmd
-}
-
-const (
-	pollEvery = 500 * time.Millisecond
-	// emptyGrace is how long a partition may show neither lag nor fetch before its source is taken
-	// to be empty: a mirror just made looks the same until its first fetch.
-	emptyGrace = 3 * time.Second
-)
-
-// waitCaughtUp follows a mirror until its lag is zero, with a line on stderr for each change.
-func (a *app) waitCaughtUp(ctx context.Context, c *client.Client, link, topic string) error {
-	start, last := time.Now(), ""
-	for {
-		m, err := c.Mirror(ctx, link, topic)
-		if err != nil {
-			return err
-		}
-		p := progressOf(m)
-		if p.failed != "" {
-			return errors.New(p.failed)
-		}
-		if p.line != last {
-			fmt.Fprintln(a.err, clean(p.line))
-			last = p.line
-		}
-		if p.lag == 0 && (p.unfetched == 0 || time.Since(start) > emptyGrace) && m.MirrorStatus == "ACTIVE" {
-			return a.say("Mirror topic \"%s\" has caught up.", topic)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("stopped waiting; %q goes on mirroring: %w", topic, context.Cause(ctx))
-		case <-time.After(pollEvery):
-		}
-	}
-}
-
-// progress is what one look at a mirror tells.
-type progress struct {
-	lag       int64
-	unfetched int    // partitions that never fetched
-	line      string // for a person
-	failed    string // why it will not catch up without help
-}
-
-func progressOf(m api.Mirror) progress {
-	var p progress
-	var fetched int64
-	for _, lag := range m.MirrorLags {
-		p.lag += lag.Lag
-		fetched += max(lag.LastSourceFetchOffset, 0)
-		if lag.LastSourceFetchOffset < 0 {
-			p.unfetched++
-		}
-	}
-	p.line = fmt.Sprintf("%s: %s, %d partitions, %d records behind", m.MirrorTopicName, m.MirrorStatus, m.NumPartitions, p.lag)
-	if total := fetched + p.lag; total > 0 {
-		p.line += fmt.Sprintf(" (%d %%)", fetched*100/total)
-	}
-	switch m.MirrorStatus {
-	case "FAILED", "LINK_FAILED":
-		p.failed = fmt.Sprintf("mirror topic %q is %s: %s. %s", m.MirrorTopicName, m.MirrorStatus, m.MirrorTopicError, m.MirrorTopicErrorMessage)
-	case "STOPPED":
-		p.failed = fmt.Sprintf("mirror topic %q was stopped", m.MirrorTopicName)
-	case "PAUSED", "LINK_PAUSED":
-		p.failed = fmt.Sprintf("mirror topic %q is %s. 'hawser mirror resume' or 'hawser link update … --config cluster.link.paused=false' lets it go on", m.MirrorTopicName, m.MirrorStatus)
-	}
-	return p
 }

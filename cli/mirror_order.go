@@ -52,13 +52,16 @@ type restorePartitionRow struct {
 
 func (a *app) order(v verb) *cobra.Command {
 	var link, pattern string
-	var dryRun, withPartitions bool
+	var dryRun, withPartitions, wait bool
 	cmd := &cobra.Command{Use: v.use + " <mirror-topic-1> [mirror-topic-2 …]", Short: v.short}
 	linkFlag(cmd, &link)
 	cmd.Flags().StringVar(&pattern, "pattern", "", "all mirror topics of the link whose whole name fits the regular `expression`; in place of names")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be done")
 	if v.name == "truncate-and-restore" {
 		cmd.Flags().BoolVar(&withPartitions, "include-partitions", false, "a row for each partition")
+	}
+	if v.name == "promote" || v.name == "failover" {
+		cmd.Flags().BoolVar(&wait, "wait", false, "wait until the mirror topics are STOPPED, and show what holds them up")
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOrder(cmd, args, link, pattern); err != nil {
@@ -81,10 +84,19 @@ func (a *app) order(v verb) *cobra.Command {
 		if err := a.printOrder(v, done, withPartitions); err != nil {
 			return err
 		}
+		var given []string
 		for _, topic := range done {
-			if failed(topic) {
-				return errReported
+			if !failed(topic) {
+				given = append(given, topic.MirrorTopicName)
 			}
+		}
+		if wait && !dryRun {
+			if err := a.waitStopped(cmd.Context(), c, link, given); err != nil {
+				return err
+			}
+		}
+		if len(given) < len(done) {
+			return errReported
 		}
 		return nil
 	}

@@ -30,7 +30,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		{"link describe a b", []string{`"b" is one argument too many`}},
 		{"link list extra", []string{`"extra" is one argument too many`}},
 		{"link delete", []string{"<link> is missing"}},
-		{"link list --outputt json", []string{"unknown flag: --outputt"}},
+		{"link list --outputt json", []string{"unknown flag: --outputt", "'hawser link list --help'"}},
 		{"link list -o xml", []string{`"xml" is unknown`, "-o human, -o json, -o yaml"}},
 		{"link describe gone", []string{"Cluster link 'gone' does not exist"}},
 		{"link create new", []string{"where is the other cluster?", "--source-bootstrap-server HOST:PORT"}},

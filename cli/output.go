@@ -116,6 +116,19 @@ func clean(text string) string {
 	}, text)
 }
 
+// valueMax is the longest config value shown to a person, in characters: one PEM must not
+// push every table off the screen.
+const valueMax = 80
+
+// fitting cuts a value for a person; programs get all of it.
+func (a *app) fitting(value string) string {
+	runes := []rune(value)
+	if a.format != "human" || len(runes) <= valueMax {
+		return value
+	}
+	return string(runes[:valueMax-1]) + "…"
+}
+
 // cleanLines is clean for text that may have several lines.
 func cleanLines(text string) string {
 	lines := strings.Split(text, "\n")

@@ -136,7 +136,7 @@ type topicConfigRow struct {
 }
 
 func (a *app) topicConfigList() *cobra.Command {
-	cmd := &cobra.Command{Use: "list <topic>", Short: "List all configs of a topic", Args: exactArgs("<topic>")}
+	cmd := &cobra.Command{Use: "list <topic>", Short: "List all configs of a topic; -o json shows long values whole", Args: exactArgs("<topic>")}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
 		if err != nil {
@@ -148,7 +148,7 @@ func (a *app) topicConfigList() *cobra.Command {
 		}
 		var rows []topicConfigRow
 		for _, cfg := range configs {
-			rows = append(rows, topicConfigRow{cfg.Name, text(cfg.Value), cfg.IsReadOnly, cfg.Source})
+			rows = append(rows, topicConfigRow{cfg.Name, a.fitting(text(cfg.Value)), cfg.IsReadOnly, cfg.Source})
 		}
 		return printRows(a, rows)
 	}

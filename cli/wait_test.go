@@ -76,3 +76,25 @@ func TestWaitCanBeInterrupted(t *testing.T) {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 }
+
+func TestWaitUntilStopped(t *testing.T) {
+	c, url := aCluster(t)
+	stopping := func(status string, held ...link.Coded) {
+		c.Links.PutMirror(link.MirrorInfo{Link: "my-link", Topic: "orders", SourceTopic: "orders", Partitions: 1, Status: status, TransitionErrors: held})
+	}
+	c.Links.After = func() {
+		stopping("PENDING_STOPPED", link.Coded{Code: "MIRROR_LAG_NOT_ZERO", Text: "7 records are left."})
+	}
+	stderr := &watcher{on: func(text string) {
+		if strings.Contains(text, "7 records") {
+			stopping("STOPPED")
+		}
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	code := cli.Main(ctx, []string{"mirror", "promote", "orders", "old", "--link", "my-link", "--wait", "--url", url}, &bytes.Buffer{}, stderr, cli.Hooks{})
+	want := "orders: PENDING_STOPPED; MIRROR_LAG_NOT_ZERO: 7 records are left.\norders: STOPPED\nError: some topics failed; see the rows above.\n"
+	if code != 1 || stderr.String() != want {
+		t.Errorf("exit %d\n%swant\n%s", code, stderr.String(), want)
+	}
+}

@@ -27,6 +27,8 @@ type Links struct {
 	AllowNoBootstrap bool
 	// Made may change a mirror that was just created.
 	Made func(*link.MirrorInfo)
+	// After is called at the end of each order.
+	After func()
 	// Ordered lists the orders that were carried out, as "promote my-link a,b".
 	Ordered []string
 }
@@ -323,6 +325,9 @@ var after = map[link.Verb]string{link.Promote: "STOPPED", link.Failover: "STOPPE
 
 // Order carries out a verb.
 func (ls *Links) Order(_ context.Context, name string, verb link.Verb, topics []string, pattern string, validateOnly bool) ([]link.Outcome, error) {
+	if ls.After != nil {
+		defer ls.After() // with ls.mu free again
+	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if err := ls.failing(); err != nil {
