@@ -40,8 +40,9 @@ func (c *impl) expire(now time.Time) {
 // rebalances it keeps everything (case C92); without members its offsets live on from the moment it became empty.
 func (c *impl) expired(g *group, now time.Time) []record {
 	var since time.Time // offsets count from here if it is later than their commit
+	simple := g.core.ProtocolType() == ""
 	switch state := g.core.State(); {
-	case g.protocolType() == "", g.consumer != nil:
+	case simple:
 	case state == rebalance.Empty:
 		since = g.core.Since()
 	case state == rebalance.Stable && g.core.ProtocolType() == consumerProtocol:
@@ -61,8 +62,8 @@ func (c *impl) expired(g *group, now time.Time) []record {
 			records = append(records, offsetTombstone(g.id, tp))
 		}
 	}
-	if kept == 0 && g.idle() && len(g.pending) == 0 {
-		records = append(records, g.epitaph()...)
+	if kept == 0 && g.core.Idle() && g.stored && len(g.pending) == 0 {
+		records = append(records, record{key: groupKey(g.id)})
 	}
 	return records
 }

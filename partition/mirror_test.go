@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -88,24 +89,30 @@ func TestC16_CorruptBatch(t *testing.T) {
 	wantOffsets(t, b.p(0), 0, 0, 0, 0)
 }
 
-// Rule D3.
-func TestStaleAppendsAreRefused(t *testing.T) {
-	b := newBed(t, meta.RoleMirror, 1)
-	b.mustMirror(0, made{}.build(t))
+// checkStale is rule D3: what was fetched for another generation or position is not stored.
+func checkStale(b *bed) error {
+	if err := b.mirror(0, made{}.build(b.t)); err != nil {
+		return err
+	}
 	p := b.p(0)
-	next := batch.Batches(made{base: 1}.build(t))
+	next := batch.Batches(made{base: 1}.build(b.t))
 	for name, m := range map[string]Mirrored{
 		"generation before":  {0, 1, next},
 		"generation to come": {2, 1, next},
 		"position behind":    {1, 0, next},
-		"position ahead":     {1, 2, batch.Batches(made{base: 2}.build(t))},
+		"position ahead":     {1, 2, batch.Batches(made{base: 2}.build(b.t))},
 		"nothing, behind":    {1, 0, nil},
 	} {
-		if err := p.AppendMirrored(t.Context(), m); !errors.Is(err, ErrStale) {
-			t.Errorf("%s: %v", name, err)
+		if err := p.AppendMirrored(b.t.Context(), m); !errors.Is(err, ErrStale) {
+			return fmt.Errorf("%s: %v", name, err)
 		}
 	}
-	b.must(p.AppendMirrored(t.Context(), Mirrored{1, 1, nil}))
+	return p.AppendMirrored(b.t.Context(), Mirrored{1, 1, nil})
+}
+
+func TestStaleAppendsAreRefused(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	b.must(checkStale(b))
 	open := newBed(t, meta.RoleOpen, 1)
 	if err := open.mirror(0, made{}.build(t)); !errors.Is(err, ErrStale) {
 		t.Errorf("on an open partition: %v", err)
@@ -253,60 +260,84 @@ func TestC02_LogStartFollowsTheSource(t *testing.T) {
 	b.must(p.Err())
 }
 
-// C05, rules E2 and T9.
-func TestC05_TruncateToTheSourcesHistory(t *testing.T) {
-	b := newBed(t, meta.RoleMirror, 1)
-	x := foreignID(1)
+// mirrorToCut brings a mirror to 150, in epochs 12 and 13, with a transaction open from 125.
+func (b *bed) mirrorToCut() {
+	b.t.Helper()
+	t := b.t
 	for base := range kafka.Offset(10) {
 		b.must(b.mirror(0, made{base: base * 10, epoch: 12, values: make([]string, 10)}.build(t)))
 	}
-	b.must(b.mirror(0, made{base: 100, epoch: 12, values: make([]string, 25)}.build(t), made{base: 125, epoch: 13, id: x, txn: true, values: make([]string, 25)}.build(t)))
+	b.must(b.mirror(0, made{base: 100, epoch: 12, values: make([]string, 25)}.build(t), made{base: 125, epoch: 13, id: foreignID(1), txn: true, values: make([]string, 25)}.build(t)))
 	b.synced(0)
+	wantOffsets(t, b.p(0), 0, 125, 150, 150)
+}
+
+// checkCut is rule E2: whoever read what was cut off is told so.
+func checkCut(b *bed) error {
+	b.mirrorToCut()
+	published := b.p(0).Offsets().Epoch
+	// 107 lies inside a batch: the cut is at its start.
+	if err := b.p(0).TruncateMirror(b.t.Context(), 1, 107, "the source diverged"); err != nil {
+		return err
+	}
+	return checkWasCut(b, published)
+}
+
+func checkWasCut(b *bed, published kafka.LeaderEpoch) error {
 	p := b.p(0)
-	wantOffsets(t, p, 0, 125, 150, 150)
+	o, entry := p.Offsets(), p.Entry()
+	if o.LastStable != 100 || o.HighWatermark != 100 || o.LogEnd != 100 {
+		return fmt.Errorf("offsets %+v", o)
+	}
+	if o.Epoch != published+1 || o.Generation != 2 || entry.Truncations != 1 || entry.Cutting != nil {
+		return fmt.Errorf("offsets %+v, entry %+v; published before was %d", o, entry, published)
+	}
+	if len(entry.Cuts) != 1 || entry.Cuts[0].Offset != 100 || entry.Cuts[0].Last != 12 || !slices.Equal(entry.Cuts[0].Dead, []kafka.LeaderEpoch{13}) {
+		return fmt.Errorf("cuts %+v", entry.Cuts)
+	}
+	if _, err := p.Read(Read{From: 100, MaxBytes: 100, CurrentEpoch: published, LastEpoch: -1}); kafka.CodeOf(err) != kafka.FencedLeaderEpoch {
+		return fmt.Errorf("a reader with the old epoch: %v", err)
+	}
+	a, err := p.Read(Read{From: 150, MaxBytes: 100, CurrentEpoch: -1, LastEpoch: 13})
+	if err != nil || !a.Diverging || a.DivergingEpoch != 12 || a.DivergingEnd != 100 {
+		return fmt.Errorf("a reader of the dead history: %+v, %w", a, err)
+	}
+	if epoch, end, err := p.OffsetForLeaderEpoch(-1, 13); epoch != 12 || end != 100 || err != nil {
+		return fmt.Errorf("OffsetForLeaderEpoch of a dead epoch: %d, %d, %w", epoch, end, err)
+	}
+	return nil
+}
+
+// Rules E2 and T9.
+func TestC05_TruncateToTheSourcesHistory(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	b.must(checkCut(b))
+	published := b.p(0).Offsets().Epoch
+	b.reopen()
+	b.must(checkWasCut(b, published-1))
+	b.mustMirror(0, made{base: 100, epoch: 13, values: make([]string, 80)}.build(t))
+	wantOffsets(t, b.p(0), 0, 180, 180, 180)
+	if got := b.p(0).Offsets().Epoch; got != published {
+		t.Errorf("published %d", got)
+	}
+}
+
+func TestReadersKeepTheirBytesUnderACut(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	b.mirrorToCut()
+	p := b.p(0)
 	held, err := p.Read(Read{From: 100, MaxBytes: 1 << 20, CurrentEpoch: -1, LastEpoch: -1})
 	b.must(err)
+	defer held.Slice.Close()
 	before, err := held.Slice.Bytes()
 	b.must(err)
 	if err := p.TruncateMirror(t.Context(), 9, 100, "test"); !errors.Is(err, ErrStale) {
 		t.Fatalf("another generation: %v", err)
 	}
-	published := p.Offsets().Epoch
-	// 107 lies inside a batch: the cut is at its start.
-	b.must(p.TruncateMirror(t.Context(), 1, 107, "the source diverged"))
-	check := func() {
-		t.Helper()
-		wantOffsets(t, p, 0, 100, 100, 100)
-		o, entry := p.Offsets(), p.Entry()
-		if o.Epoch != published+1 || o.Generation != 2 || entry.Truncations != 1 || entry.Cutting != nil {
-			t.Errorf("%+v, %+v", o, entry)
-		}
-		if len(entry.Cuts) != 1 || entry.Cuts[0].Offset != 100 || entry.Cuts[0].Last != 12 || !slices.Equal(entry.Cuts[0].Dead, []kafka.LeaderEpoch{13}) {
-			t.Errorf("cuts %+v", entry.Cuts)
-		}
-		_, err := p.Read(Read{From: 100, MaxBytes: 100, CurrentEpoch: published, LastEpoch: -1})
-		wantCode(t, err, kafka.FencedLeaderEpoch)
-		a, err := p.Read(Read{From: 150, MaxBytes: 100, CurrentEpoch: -1, LastEpoch: 13})
-		if err != nil || !a.Diverging || a.DivergingEpoch != 12 || a.DivergingEnd != 100 {
-			t.Errorf("a reader of the dead history: %+v, %v", a, err)
-		}
-		if epoch, end, err := p.OffsetForLeaderEpoch(-1, 13); epoch != 12 || end != 100 || err != nil {
-			t.Errorf("%d, %d, %v", epoch, end, err)
-		}
-	}
-	check()
-	after, err := held.Slice.Bytes()
-	held.Slice.Close()
-	if err != nil || !slices.Equal(before, after) {
+	b.must(p.TruncateMirror(t.Context(), 1, 100, "test"))
+	b.mustMirror(0, made{base: 100, epoch: 14, values: make([]string, 50)}.build(t))
+	if after, err := held.Slice.Bytes(); err != nil || !slices.Equal(before, after) {
 		t.Errorf("a reader's bytes changed under the cut: %v", err)
-	}
-	b.reopen()
-	p = b.p(0)
-	check()
-	b.mustMirror(0, made{base: 100, epoch: 13, values: make([]string, 80)}.build(t))
-	wantOffsets(t, p, 0, 180, 180, 180)
-	if got := p.Offsets().Epoch; got != published+1 {
-		t.Errorf("published %d", got)
 	}
 }
 

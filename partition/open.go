@@ -214,8 +214,12 @@ func (p *Partition) removeSnapshotsAbove(end kafka.Offset) error {
 	return nil
 }
 
-// snapshotEvery is how many bytes may be read again at an open because no snapshot has seen them.
-const snapshotEvery = 64 << 20
+// snapshotEvery is how many bytes of log may be looked through at an open because no snapshot has
+// seen them, snapshotAtClose how many when the log was closed in order.
+const (
+	snapshotEvery   = 64 << 20
+	snapshotAtClose = 256 << 10
+)
 
 // saveSnapshotIfDue needs syncing held, so that the log is not cut meanwhile.
 func (p *Partition) saveSnapshotIfDue() {

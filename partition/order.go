@@ -19,6 +19,7 @@ type order struct {
 	prepare func() error
 	// mutate is as in change.
 	mutate func(now meta.Partition) (meta.Partition, error)
+	stops  bool // it stops a mirror: for planted faults
 	err    error
 }
 
@@ -93,7 +94,7 @@ func (w *order) begin() error {
 		}
 	}
 	p.shutWays()
-	if !plantSyncSkippedAtStop {
+	if !(plantSyncSkippedAtStop && w.stops) {
 		p.syncOnce()
 	}
 	if err := p.Err(); err != nil {

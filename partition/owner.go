@@ -173,7 +173,7 @@ func (p *Partition) close(why error) error {
 		return nil
 	}
 	var errs []error
-	if healthy && p.unsaved > 0 {
+	if healthy && p.unsaved > snapshotAtClose {
 		errs = append(errs, p.saveSnapshot(p.derived.end, p.derived.encode()))
 	}
 	errs = append(errs, p.log.Close())

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
@@ -66,7 +67,7 @@ func (p *Partition) checkMirrorGeneration(generation int64) error {
 
 // TruncateMirror cuts a mirror's log to offset because its source diverged: it stores a
 // strictly greater published epoch first (rule E2), then cuts and wakes readers. The cut is at the
-// start of the batch that holds offset. A cut below the log start empties the log.
+// end of the last batch that ends at or below offset. A cut below the log start empties the log.
 func (p *Partition) TruncateMirror(ctx context.Context, generation int64, offset kafka.Offset, reason string) error {
 	var c cut
 	w := &order{p: p, prepare: func() (err error) {
@@ -110,12 +111,11 @@ func (p *Partition) planCut(offset kafka.Offset) (cut, error) {
 		return cut{}, kafka.Errorf(kafka.InvalidRequest, "Partition %s cannot be cut to offset %d.", p.name, offset)
 	}
 	c := cut{at: offset, logEnd: marks.LogEnd, visible: offset < marks.HighWatermark, last: p.log.LastEpoch()}
-	if c.at > marks.LogStart && c.at < p.log.EndOffset() {
-		b, err := p.headerAt(c.at)
-		if err != nil {
+	if c.at > marks.LogStart {
+		var err error
+		if c.at, err = p.endBelow(c.at); err != nil {
 			return cut{}, p.storageError("find the place of a cut", err)
 		}
-		c.at = min(c.at, b.BaseOffset())
 	}
 	c.entry = meta.Cut{Offset: c.at, Last: kafka.NoEpoch, Dead: deadEpochs(p.log.Epochs(), c.at), AtMs: p.now().UnixMilli()}
 	if c.at > marks.LogStart {
@@ -124,21 +124,28 @@ func (p *Partition) planCut(offset kafka.Offset) (cut, error) {
 	return c, nil
 }
 
-// headerAt reads the header of the batch that holds the offset, or of the next one where it lies in a gap.
-func (p *Partition) headerAt(offset kafka.Offset) (batch.Batch, error) {
-	slice, err := p.log.Read(offset, offset+1, batch.HeaderSize, true)
-	if err != nil {
-		return nil, err
+// endBelow is the end of the last batch that ends at or below the offset, or the log start. It looks
+// back further and further, so that a long log is not read whole.
+func (p *Partition) endBelow(offset kafka.Offset) (kafka.Offset, error) {
+	start, end := p.log.StartOffset(), kafka.NoOffset
+	for back := kafka.Offset(64); ; back *= 16 {
+		from := max(start, offset-back)
+		if from < p.log.EndOffset() {
+			err := p.log.Scan(from, true, func(b batch.Batch) error {
+				if b.NextOffset() > offset {
+					return errSettled // far enough
+				}
+				end = b.NextOffset()
+				return nil
+			})
+			if err != nil && !errors.Is(err, errSettled) {
+				return 0, err
+			}
+		}
+		if end >= 0 || from == start {
+			return max(end, start), nil
+		}
 	}
-	defer slice.Close()
-	if slice.Length == 0 { // a gap: the next batch begins above
-		b := make(batch.Batch, batch.HeaderSize)
-		b.SetBaseOffset(offset)
-		return b, nil
-	}
-	b := make(batch.Batch, batch.HeaderSize)
-	_, err = slice.File.ReadAt(b, slice.Position)
-	return b, err
 }
 
 // apply writes the cut into an entry: the raise and the mark that it is to be done.

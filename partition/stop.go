@@ -45,7 +45,7 @@ func (o *Owner) StopMirrors(ctx context.Context, topics []kafka.TopicID, link st
 func (p *Partition) stopOrder(link string, marks int) *order {
 	var stop meta.StopPoint
 	random := rand.Uint32()
-	w := &order{p: p, prepare: func() (err error) {
+	w := &order{p: p, stops: true, prepare: func() (err error) {
 		if p.Entry().Role == meta.RoleOpen {
 			return errSettled // what was stored is kept; the markers it owes were written before it opened
 		}

@@ -218,7 +218,7 @@ func TestStopShutsBothWaysIn(t *testing.T) {
 	b.mirrorOpenTransactions()
 	p := b.p(0)
 	b.stream.before = func() {
-		if err := p.AppendMarkerOrNil(b); err != nil {
+		if err := p.appendMarkerToMirror(b); err != nil {
 			t.Error(err)
 		}
 		m := p.Offsets()
@@ -240,8 +240,8 @@ func TestStopShutsBothWaysIn(t *testing.T) {
 	b.must(checkStopped(b))
 }
 
-// AppendMarkerOrNil writes a marker where none may be written.
-func (p *Partition) AppendMarkerOrNil(b *bed) error {
+// appendMarkerToMirror writes a marker where none may be written.
+func (p *Partition) appendMarkerToMirror(b *bed) error {
 	a, err := p.AppendMarker(b.t.Context(), foreignID(1), 0, batch.Commit, 0)
 	if err == nil && a.Next != 20 {
 		return fmt.Errorf("a marker was written to a mirror: %+v", a)
