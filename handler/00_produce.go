@@ -144,6 +144,8 @@ func (w *producing) checkRecords(records []byte) error {
 	switch {
 	case errors.As(err, &old):
 		return kafka.Errorf(kafka.InvalidRecord, "Produce requests with version %d are only allowed to contain record batches with magic version 2", w.version)
+	case errors.Is(err, batch.ErrShort):
+		return kafka.Errorf(kafka.InvalidRecord, "Record batch is cut short: %d bytes are not all of it.", len(records))
 	case err != nil:
 		return kafka.Errorf(kafka.CorruptMessage, "Record batch is corrupt: %v.", err)
 	case len(rest) > 0:

@@ -8,9 +8,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// noAuthorizedOps says that the bit field was not asked for.
-const noAuthorizedOps = -2147483648
-
 // Metadata, key 3, versions 0-13.
 //
 //	Brokers have the addresses of the listener that the request came in on.
@@ -65,9 +62,13 @@ func (m *describing) topic(ctx context.Context, in *kmsg.MetadataRequestTopic) k
 	}
 	out := kmsg.NewMetadataResponseTopic()
 	out.ErrorCode, out.Topic, out.TopicID = code(err), in.Topic, in.TopicID
-	out.AuthorizedOperations = noAuthorizedOps
-	if out.Topic == nil && m.version < 12 {
-		out.Topic = text("") // null is not allowed there yet
+	switch {
+	case m.version >= 12 && !kafka.TopicID(in.TopicID).IsZero():
+		out.Topic = nil // it was asked for by id, which wins
+	case out.Topic == nil:
+		out.Topic = text("") // null is not allowed before version 12
+	case m.rq.IncludeTopicAuthorizedOperations && m.topicAllowed(kmsg.ACLOperationDescribe, *in.Topic):
+		out.AuthorizedOperations = m.authorizedOps(topicOps, kmsg.ACLResourceTypeTopic, *in.Topic)
 	}
 	return out
 }

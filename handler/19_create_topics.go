@@ -15,6 +15,9 @@ import (
 // createPartitionsMax bounds the partitions that one request may make (Kafka's MAX_PARTITIONS_PER_BATCH).
 const createPartitionsMax = 10_000
 
+// clusterMetadataTopic is the name of Apache Kafka's metadata log, kept free as there.
+const clusterMetadataTopic = "__cluster_metadata"
+
 // CreateTopics, key 19, versions 2-7. Makes topics; with the config hawser.mirror.link, mirror topics.
 //
 //	Each topic is made or refused for itself. validate_only makes none.
@@ -55,6 +58,9 @@ func (c *call) createTopic(ctx context.Context, in *kmsg.CreateTopicsRequestTopi
 	}
 	if err := kafka.CheckTopicName(in.Topic); err != nil {
 		return nil, err
+	}
+	if in.Topic == clusterMetadataTopic {
+		return nil, kafka.Errorf(kafka.InvalidRequest, "Creation of internal topic %s is prohibited.", in.Topic)
 	}
 	if kafka.IsInternal(in.Topic) {
 		return nil, kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is internal: the broker makes it when it is needed.", in.Topic)
@@ -195,6 +201,7 @@ func (c *call) createdAnswer(in *kmsg.CreateTopicsRequestTopic, t *meta.Topic, e
 	out.Topic, out.NumPartitions, out.ReplicationFactor = in.Topic, -1, -1
 	if err != nil {
 		out.ErrorCode, out.ErrorMessage = code(err), kafka.MessageOf(err)
+		out.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
 		return out
 	}
 	out.TopicID = t.ID

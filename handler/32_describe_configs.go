@@ -58,6 +58,11 @@ func (c *call) entriesOf(kind kmsg.ConfigResourceType, name string) ([]entry, er
 			return c.clusterEntries(), nil
 		}
 		return c.brokerEntries(), nil
+	case kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+		if !c.clusterAllowed(kmsg.ACLOperationDescribeConfigs) {
+			return nil, errClusterDenied
+		}
+		return nil, nil // tools ask for them beside the others; there are none
 	}
 	return nil, errResourceType(kind)
 }

@@ -20,6 +20,7 @@ func describeCluster(_ context.Context, c *call, rq *kmsg.DescribeClusterRequest
 	if c.version >= 1 && rq.EndpointType != endpointBrokers {
 		err := kafka.Errorf(kafka.MismatchedEndpointType, "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER.")
 		resp.ErrorCode, resp.ErrorMessage = code(err), kafka.MessageOf(err)
+		resp.ClusterID, resp.ControllerID, resp.EndpointType = "", -1, endpointBrokers
 		return resp, nil
 	}
 	if rq.IncludeClusterAuthorizedOperations && c.clusterAllowed(kmsg.ACLOperationDescribe) {

@@ -45,6 +45,9 @@ var (
 	clusterOps = []kmsg.ACLOperation{kmsg.ACLOperationCreate, kmsg.ACLOperationAlter, kmsg.ACLOperationDescribe, kmsg.ACLOperationClusterAction, kmsg.ACLOperationDescribeConfigs, kmsg.ACLOperationAlterConfigs, kmsg.ACLOperationIdempotentWrite}
 )
 
+// noAuthorizedOps says that the bit field was not asked for.
+const noAuthorizedOps = -2147483648
+
 // authorizedOps is the bit field of what the caller may do (KIP-430).
 func (c *call) authorizedOps(ops []kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) int32 {
 	var bits int32

@@ -251,7 +251,7 @@ func TestProduceAnswers(t *testing.T) {
 		{"two batches", 9, "t", 1, two, kafka.InvalidRecord},
 		{"old format", 9, "t", 1, old, kafka.InvalidRecord},
 		{"CRC", 9, "t", 1, corrupt, kafka.CorruptMessage},
-		{"cut short", 9, "t", 1, b[:len(b)-1], kafka.CorruptMessage},
+		{"cut short", 9, "t", 1, b[:len(b)-1], kafka.InvalidRecord},
 		{"noise", 9, "t", 1, []byte("noise that is no batch at all"), kafka.InvalidRecord},
 		{"zstd too early", 6, "t", 1, rawBatch(t, 3, zstd), kafka.UnsupportedCompressionType},
 		{"zstd", 7, "t", 1, rawBatch(t, 3, zstd), kafka.None},

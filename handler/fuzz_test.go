@@ -204,7 +204,7 @@ func FuzzProduce(f *testing.F) {
 			if err := b.CheckCRC(); err != nil {
 				t.Fatal(err)
 			}
-			for _, err := range b.Records(16 << 20) {
+			for _, err := range b.Records(64 << 20) {
 				if err != nil {
 					t.Fatal(fmt.Errorf("accepted, but a consumer cannot read it: %w", err))
 				}
