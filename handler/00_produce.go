@@ -23,17 +23,27 @@ import (
 //	transaction by itself (KIP-890). v13 topic ids.
 func produce(ctx context.Context, c *call, rq *kmsg.ProduceRequest) (kmsg.Response, error) {
 	w := &producing{call: c, rq: rq, resp: kmsg.NewPtrProduceResponse()}
+	w.deadline = time.Now().Add(time.Duration(rq.TimeoutMillis) * time.Millisecond)
 	refused := w.refuseAll()
 	for i := range rq.Topics {
 		w.topic(ctx, &rq.Topics[i], refused)
 	}
-	if rq.Acks == 0 {
+	switch {
+	case rq.Acks == 0:
 		return nil, w.first
-	}
-	if rq.Acks == -1 {
-		w.await(ctx)
+	case rq.Acks == -1 && len(w.waiting) > 0:
+		// The records of the request are in the log: its bytes are not held while it waits.
+		millis := rq.TimeoutMillis
+		w.rq = nil
+		return &unsyncedAnswer{ProduceResponse: w.resp, finish: func(ctx context.Context) { w.await(ctx, millis) }}, nil
 	}
 	return w.resp, nil
+}
+
+// unsyncedAnswer is complete but for the word that the records are synced.
+type unsyncedAnswer struct {
+	*kmsg.ProduceResponse
+	finish func(context.Context)
 }
 
 // producing is one request's work.
@@ -43,6 +53,8 @@ type producing struct {
 	resp    *kmsg.ProduceResponse
 	waiting []unsynced
 	first   error // of all partitions, for acks=0
+	// deadline is when the client gives up, by the real clock that contexts obey.
+	deadline time.Time
 }
 
 // unsynced is an append that acks=-1 waits for, and where its answer is.
@@ -171,8 +183,8 @@ func (w *producing) confirm(ctx context.Context, t *meta.Topic, number int32) fu
 }
 
 // await waits, within the request's time-out, until all that was appended is synced.
-func (w *producing) await(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(w.rq.TimeoutMillis)*time.Millisecond)
+func (w *producing) await(ctx context.Context, millis int32) {
+	ctx, cancel := context.WithDeadline(ctx, w.deadline)
 	defer cancel()
 	for _, u := range w.waiting {
 		err := u.p.WaitSynced(ctx, u.next)
@@ -180,7 +192,7 @@ func (w *producing) await(ctx context.Context) {
 			continue
 		}
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			err = kafka.Errorf(kafka.RequestTimedOut, "The records were appended but not synced within %d ms.", w.rq.TimeoutMillis)
+			err = kafka.Errorf(kafka.RequestTimedOut, "The records were appended but not synced within %d ms.", millis)
 		}
 		w.fail(&w.resp.Topics[u.topic].Partitions[u.partition], u.p, err)
 	}

@@ -449,3 +449,77 @@ func TestFetchEndsWhenTheClientHangsUp(t *testing.T) {
 		time.Sleep(time.Millisecond) // the server tells nobody that a connection ended
 	}
 }
+
+// Produce requests that come before the last one's answer share its sync; the answers keep their order.
+func TestProduceRequestsInFlight(t *testing.T) {
+	w := newFullWorld(t).serve()
+	w.make("t", 1, nil)
+	c := w.dial()
+	const n = 3 * unsentMax
+	rqs := make([]*kmsg.ProduceRequest, n)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for i := range rqs {
+			topic := "t"
+			if i%5 == 4 {
+				topic = "nope" // answered at once, but not before those ahead of it
+			}
+			rqs[i] = produceRequest(t, topic, -1, rawBatch(t, 1, noProducer()))
+			rqs[i].SetVersion(9)
+			c.write(rqs[i])
+		}
+		last := apiVersionsRequest()
+		last.SetVersion(3)
+		c.write(last)
+	}()
+	<-sent
+	next := int64(0)
+	for i := range rqs {
+		resp, err := c.read(rqs[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := resp.(*kmsg.ProduceResponse).Topics[0]
+		switch {
+		case got.Topic == "nope":
+			if got.Partitions[0].ErrorCode != int16(kafka.UnknownTopicOrPartition) || i%5 != 4 {
+				t.Fatalf("answer %d: %+v", i, got)
+			}
+		case got.Partitions[0].ErrorCode != 0 || got.Partitions[0].BaseOffset != next:
+			t.Fatalf("answer %d: %+v, want offset %d", i, got, next)
+		default:
+			next++
+		}
+	}
+	last := apiVersionsRequest()
+	last.SetVersion(3)
+	if _, err := c.read(last); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestShutdownAnswersWhatWasAppended(t *testing.T) {
+	w := newFullWorld(t).serve()
+	w.make("t", 1, nil)
+	c := w.dial()
+	rq := produceRequest(t, "t", -1, rawBatch(t, 1, noProducer()))
+	rq.SetVersion(9)
+	for range 5 {
+		c.write(rq)
+	}
+	for w.partition("t", 0).Offsets().LogEnd < 5 {
+		time.Sleep(time.Millisecond) // an append wakes nobody; only its sync does
+	}
+	w.Shutdown(t.Context())
+	for i := range int64(5) {
+		resp, err := c.read(rq)
+		if err != nil {
+			t.Fatalf("answer %d: %v", i, err)
+		}
+		if got := resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0]; got.ErrorCode != 0 || got.BaseOffset != i {
+			t.Fatalf("answer %d: %+v", i, got)
+		}
+	}
+	c.closed("shut down")
+}

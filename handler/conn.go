@@ -35,7 +35,9 @@ const (
 )
 
 // conn is one connection. Its goroutine reads a request, answers it, and only
-// then reads the next: the order of answers is the protocol's promise.
+// then reads the next: the order of answers is the protocol's promise. The one
+// exception are produce requests that wait for the sync: the next ones are
+// appended meanwhile, so that one sync serves several; their answers still go out in order.
 type conn struct {
 	server   *Server
 	listener *listener
@@ -46,9 +48,12 @@ type conn struct {
 	in       []byte // kept between requests whose bytes nobody holds on to
 	out      []byte // kept between answers
 
+	later     chan unsent // answers that wait for a sync, in order; nil until there was one
+	laterDone sync.WaitGroup
+
 	mu       sync.Mutex
 	draining bool
-	idle     bool // waiting for a request: nothing is lost by closing
+	idle     bool // waiting for a request
 }
 
 func newConn(s *Server, l *listener, nc net.Conn) *conn {
@@ -64,6 +69,7 @@ func (c *conn) serve(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer c.close()
+	defer c.endLater()
 	log := c.server.Logger.With("listener", c.listener.Name, "client", c.host)
 	if err := c.handshake(ctx); err != nil {
 		log.Info("TLS handshake failed", "err", err)
@@ -74,7 +80,9 @@ func (c *conn) serve(ctx context.Context) {
 		switch {
 		case err == nil:
 			continue
-		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, errDrained):
+		case c.drained(err):
+			log.Debug("connection closed: the broker is stopping")
+		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			log.Debug("connection closed: idle or slow", "err", err)
 		default:
@@ -141,6 +149,11 @@ func (c *conn) rest() error {
 
 // progress is called before each wait for bytes of a request.
 func (c *conn) progress() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining && c.idle && c.r.Buffered() == 0 {
+		return errDrained
+	}
 	if idle := c.server.Settings.MaxIdle; idle > 0 {
 		return c.net.SetReadDeadline(c.server.deadline(idle))
 	}
@@ -165,6 +178,7 @@ func (c *conn) answer(ctx context.Context, h wire.Header, rest []byte) error {
 	row, rq := c.server.table.request(h.Key, h.Version)
 	if row == nil {
 		if h.Key == wire.ApiVersionsKey {
+			c.settle()
 			return c.send(h.CorrelationID, c.server.unknownApiVersions())
 		}
 		return fmt.Errorf("API key %d version %d is not served", h.Key, h.Version)
@@ -180,11 +194,17 @@ func (c *conn) answer(ctx context.Context, h wire.Header, rest []byte) error {
 	if h.ClientID != nil {
 		call.from.ID = *h.ClientID
 	}
+	if h.Key != kmsg.Produce.Int16() {
+		c.settle()
+	}
 	resp, err := c.run(ctx, row, call, rq)
 	if err != nil || resp == nil {
 		return err
 	}
 	resp.SetVersion(h.Version)
+	if h.Key == kmsg.Produce.Int16() {
+		return c.sendLater(ctx, h.CorrelationID, resp)
+	}
 	return c.send(h.CorrelationID, resp)
 }
 
@@ -250,14 +270,21 @@ func (c *conn) write(b []byte) error {
 	return nil
 }
 
-// drain lets the request under way finish and closes a connection at rest.
+// drain lets the requests under way finish and ends the wait for another one.
 func (c *conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.draining = true
 	if c.idle {
-		_ = c.net.Close() // at rest: nothing is lost
+		_ = c.net.SetReadDeadline(time.Unix(1, 0)) // a connection that is gone waits no longer anyway
 	}
+}
+
+// drained reports whether an error is only that the door closes.
+func (c *conn) drained(err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Is(err, errDrained) || c.draining && c.idle && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 func (c *conn) close() { _ = c.net.Close() } // what could be sent was
