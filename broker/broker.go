@@ -24,6 +24,7 @@ import (
 	"github.com/hawserio/hawser/partition"
 	"github.com/hawserio/hawser/store"
 	"github.com/hawserio/hawser/store/disk"
+	"github.com/hawserio/hawser/txn"
 )
 
 // Config is how a broker is started. Settings are Kafka-style broker configs
@@ -54,7 +55,8 @@ type Broker struct {
 	topics  *topics
 	groups  *group.Coordinator
 	links   *link.Links
-	ids     *producerIDs
+	txns    *txn.Coordinator
+	ids     *txn.IDs
 	kafka   *handler.Server
 	http    *httpDoor
 	ready   atomic.Bool
@@ -84,7 +86,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 			err = errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	steps := []func(context.Context) error{b.openDir, b.openMeta, b.openPartitions, b.openGroups, b.openLinks, b.openKafka, b.openHTTP}
+	steps := []func(context.Context) error{b.openDir, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.openLinks, b.openKafka, b.openHTTP}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -154,7 +156,7 @@ func (b *Broker) openMeta(ctx context.Context) error {
 	}
 	b.meta = m
 	b.onClose(m.Close)
-	b.ids = newProducerIDs(m)
+	b.ids = txn.NewIDs(m.ProducerIDs)
 	return nil
 }
 
@@ -195,6 +197,7 @@ func (b *Broker) openGroups(ctx context.Context) error {
 		OffsetsPartitions: b.topics.offsetsPartitions(),
 		Bounds:            b.topics.bounds,
 		TopicID:           b.topics.idOf,
+		ConfirmTxn:        b.confirmTxn,
 	})
 	b.onClose(func() error { b.groups.Close(); return nil })
 	if err := b.groups.Load(ctx); err != nil {
@@ -238,14 +241,15 @@ func (b *Broker) openKafka(ctx context.Context) error {
 			AutoCreateTopics:  v.Bool("auto.create.topics.enable"),
 			NoDeleteTopics:    !v.Bool("delete.topic.enable"),
 		},
-		Topics:     b.topics,
-		Partition:  b.owner.Get,
-		Groups:     b.groups,
-		Configs:    &configs{b},
-		ProducerID: b.ids.next,
-		LogDir:     handler.LogDir{Path: b.cfg.Dir, Space: volumeSpace(b.cfg.Dir)},
-		Mirrors:    &mirrors{b},
-		Logger:     b.log,
+		Topics:       b.topics,
+		Partition:    b.owner.Get,
+		Groups:       b.groups,
+		Configs:      &configs{b},
+		ProducerID:   b.ids.Next,
+		LogDir:       handler.LogDir{Path: b.cfg.Dir, Space: volumeSpace(b.cfg.Dir)},
+		Mirrors:      &mirrors{b},
+		Transactions: transactions{b.txns},
+		Logger:       b.log,
 	})
 	err = b.kafka.Listen(handler.Listener{Name: listenerName, Address: b.cfg.Kafka, AdvertisedHost: host, AdvertisedPort: port})
 	if err != nil {

@@ -185,7 +185,7 @@ func dumpSegments(t *testing.T, k *Kafka, h *Hawser) {
 			full = append(full, f)
 		}
 	}
-	out := k.Tool(t, "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", strings.Join(full, ","))
+	out := k.Tool(t, "kafka.tools.DumpLogSegments", "--deep-iteration", "--files", strings.Join(full, ","))
 	for _, bad := range []string{"Found invalid messages", "isvalid: false", "Mismatches in", "Non-consecutive", "not found in"} {
 		if strings.Contains(out, bad) {
 			t.Errorf("kafka-dump-log says %q", bad)

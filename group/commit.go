@@ -78,7 +78,7 @@ func (c *impl) commitAsked(ctx context.Context, rq *kmsg.OffsetCommitRequest, me
 	if rq.Version >= 2 && rq.Version <= 4 && rq.RetentionTimeMillis >= 0 {
 		expires = time.Now().UnixMilli() + rq.RetentionTimeMillis
 	}
-	code := g.core.Commit(memberID, rq.InstanceID, generation, false, time.Now())
+	code := g.mayCommit(membership{memberID, rq.InstanceID, generation}, rq.Version >= 9, time.Now())
 	if code == kafka.None {
 		if err := c.write(ctx, g, producer{}, c.records(g, list, expires)); err != nil {
 			code = storeCode(err)

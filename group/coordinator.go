@@ -49,13 +49,15 @@ type group struct {
 	id    string
 	shard *shard
 
-	mu     sync.Mutex
-	gone   bool               // no longer in the coordinator's map: look the group up again
-	core   *rebalance.Classic // nil only while loading
-	stored bool               // there is metadata in the log
-	loaded *kmsg.GroupMetadataValue
-	end    kafka.Offset // exclusive end of what was appended for the group
-	parked map[rebalance.Ticket]chan parkedAnswer
+	mu   sync.Mutex
+	gone bool               // no longer in the coordinator's map: look the group up again
+	core *rebalance.Classic // nil only while loading; idle for ever while consumer is set
+	// consumer is set for a group of the consumer protocol (KIP-848).
+	consumer *rebalance.Consumer
+	stored   bool // there is metadata in the log
+	loaded   *kmsg.GroupMetadataValue
+	end      kafka.Offset // exclusive end of what was appended for the group
+	parked   map[rebalance.Ticket]chan parkedAnswer
 
 	offsets map[string]map[int32]commit
 	// pending is what transactions that are not decided have committed.
@@ -74,6 +76,15 @@ type parkedAnswer struct {
 func newCoordinator(cfg Config, env Env, open func(context.Context, int32) (offsetsLog, error)) *Coordinator {
 	if cfg.MaxSize <= 0 {
 		cfg.MaxSize = math.MaxInt32
+	}
+	if cfg.ConsumerSession <= 0 {
+		cfg.ConsumerSession = 45 * time.Second
+	}
+	if cfg.ConsumerInterval <= 0 {
+		cfg.ConsumerInterval = 5 * time.Second
+	}
+	if cfg.ConsumerMaxSize <= 0 {
+		cfg.ConsumerMaxSize = math.MaxInt32
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -179,7 +190,7 @@ func (c *impl) all() []*group {
 
 // leave unlocks the group, and forgets it if there is nothing to remember.
 func (c *impl) leave(g *group) {
-	if !g.gone && g.core.Idle() && !g.stored && len(g.offsets) == 0 && len(g.pending) == 0 && len(g.parked) == 0 {
+	if !g.gone && g.idle() && !g.stored && len(g.offsets) == 0 && len(g.pending) == 0 && len(g.parked) == 0 {
 		c.forget(g)
 	}
 	g.mu.Unlock()
@@ -303,6 +314,10 @@ func (c *impl) tick(g *group) {
 		return
 	}
 	g.armed = time.Time{}
+	if g.consumer != nil {
+		c.tickConsumer(g)
+		return
+	}
 	c.settle(g, g.core.Tick(time.Now()))
 }
 

@@ -31,7 +31,7 @@ func (c *impl) deleteGroup(ctx context.Context, id string) kafka.ErrorCode {
 	if g == nil {
 		return kafka.GroupIDNotFound
 	}
-	if g.core.State() != rebalance.Empty {
+	if !g.empty() {
 		c.leave(g)
 		return kafka.NonEmptyGroup
 	}
@@ -64,10 +64,7 @@ func (g *group) tombstones() []record {
 			records = append(records, offsetTombstone(g.id, tp))
 		}
 	}
-	if g.stored {
-		records = append(records, record{key: groupKey(g.id)})
-	}
-	return records
+	return append(records, g.epitaph()...)
 }
 
 // OffsetDelete deletes committed offsets on topics that nobody in the group subscribes to.
@@ -82,7 +79,7 @@ func (c *Coordinator) OffsetDelete(ctx context.Context, rq *kmsg.OffsetDeleteReq
 		resp.ErrorCode = int16(kafka.GroupIDNotFound)
 		return resp
 	}
-	if g.core.State() != rebalance.Empty && g.core.ProtocolType() != consumerProtocol {
+	if !g.empty() && g.protocolType() != consumerProtocol {
 		resp.ErrorCode = int16(kafka.NonEmptyGroup)
 		c.leave(g)
 		return resp
@@ -121,18 +118,22 @@ func (c *Coordinator) OffsetDelete(ctx context.Context, rq *kmsg.OffsetDeleteReq
 
 // subscription is the topics that the members want.
 type subscription struct {
-	topics  map[string]struct{}
-	unknown bool // a member's metadata cannot be read: it may want any
+	consumer *rebalance.Consumer // asked instead, if set
+	topics   map[string]struct{}
+	unknown  bool // a member's metadata cannot be read: it may want any
 }
 
 func (s subscription) has(topic string) bool {
+	if s.consumer != nil {
+		return s.consumer.Subscribed(topic)
+	}
 	_, ok := s.topics[topic]
 	return ok || s.unknown
 }
 
 func (g *group) subscription() subscription {
-	s := subscription{topics: map[string]struct{}{}}
-	if g.core.ProtocolType() != consumerProtocol {
+	s := subscription{consumer: g.consumer, topics: map[string]struct{}{}}
+	if g.consumer != nil || g.core.ProtocolType() != consumerProtocol {
 		return s
 	}
 	for _, m := range g.core.Members() {

@@ -11,7 +11,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-const typeClassic = "classic"
+// The types of groups, by Kafka's names.
+const (
+	typeClassic  = "classic"
+	typeConsumer = "consumer"
+)
 
 // ListGroups lists the groups, filtered by state and type.
 func (c *Coordinator) ListGroups(ctx context.Context, rq *kmsg.ListGroupsRequest) *kmsg.ListGroupsResponse {
@@ -24,8 +28,8 @@ func (c *Coordinator) ListGroups(ctx context.Context, rq *kmsg.ListGroupsRequest
 		g.mu.Lock()
 		if !g.gone {
 			listed := kmsg.NewListGroupsResponseGroup()
-			listed.Group, listed.ProtocolType = g.id, g.core.ProtocolType()
-			listed.GroupState, listed.GroupType = g.core.State().String(), typeClassic
+			listed.Group, listed.ProtocolType = g.id, g.protocolType()
+			listed.GroupState, listed.GroupType = g.state(), g.kind()
 			if passes(rq.StatesFilter, listed.GroupState) && passes(rq.TypesFilter, listed.GroupType) {
 				resp.Groups = append(resp.Groups, listed)
 			}
@@ -65,6 +69,14 @@ func (c *impl) describe(id string, version int16) kmsg.DescribeGroupsResponseGro
 		return d
 	}
 	defer c.leave(g)
+	if g.consumer != nil {
+		d.State = rebalance.Dead.String()
+		if version >= 6 {
+			text := fmt.Sprintf("Group %s is not a classic group.", id)
+			d.ErrorCode, d.ErrorMessage = int16(kafka.GroupIDNotFound), &text
+		}
+		return d
+	}
 	d.State, d.ProtocolType = g.core.State().String(), g.core.ProtocolType()
 	stable := g.core.State() == rebalance.Stable
 	if stable {

@@ -40,9 +40,8 @@ func (c *impl) expire(now time.Time) {
 // rebalances it keeps everything (case C92); without members its offsets live on from the moment it became empty.
 func (c *impl) expired(g *group, now time.Time) []record {
 	var since time.Time // offsets count from here if it is later than their commit
-	simple := g.core.ProtocolType() == ""
 	switch state := g.core.State(); {
-	case simple:
+	case g.protocolType() == "", g.consumer != nil:
 	case state == rebalance.Empty:
 		since = g.core.Since()
 	case state == rebalance.Stable && g.core.ProtocolType() == consumerProtocol:
@@ -62,8 +61,8 @@ func (c *impl) expired(g *group, now time.Time) []record {
 			records = append(records, offsetTombstone(g.id, tp))
 		}
 	}
-	if kept == 0 && g.core.Idle() && g.stored && len(g.pending) == 0 {
-		records = append(records, record{key: groupKey(g.id)})
+	if kept == 0 && g.idle() && len(g.pending) == 0 {
+		records = append(records, g.epitaph()...)
 	}
 	return records
 }

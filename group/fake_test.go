@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/hawserio/hawser/meta"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -120,6 +122,8 @@ type broker struct {
 	topics map[string]kafka.TopicID
 	ends   map[kafka.TopicPartition]kafka.Offset
 	cfg    Config
+
+	revision int64
 	*Coordinator
 }
 
@@ -188,6 +192,16 @@ func (b *broker) env() Env {
 			defer b.mu.Unlock()
 			id, ok := b.topics[name]
 			return id, ok
+		},
+		Image: func() *meta.Image {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.revision++
+			image := &meta.Image{Revision: b.revision, TopicIDs: maps.Clone(b.topics), Topics: map[kafka.TopicID]*meta.Topic{}}
+			for name, id := range b.topics {
+				image.Topics[id] = &meta.Topic{ID: id, Name: name, Partitions: 4}
+			}
+			return image
 		},
 		ConfirmTxn: func(kafka.ProducerID, int16, kafka.TopicPartition) error { return nil },
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
 )
 
@@ -19,6 +20,9 @@ type Config struct {
 	MaxSize                int           // group.max.size
 	OffsetsRetention       time.Duration // offsets.retention.minutes
 	MetadataMaxBytes       int           // offset.metadata.max.bytes
+	ConsumerSession        time.Duration // group.consumer.session.timeout.ms; 45 s where zero
+	ConsumerInterval       time.Duration // group.consumer.heartbeat.interval.ms; 5 s where zero
+	ConsumerMaxSize        int           // group.consumer.max.size; no limit where zero
 	Logger                 *slog.Logger
 }
 
@@ -37,6 +41,10 @@ type Env struct {
 	// ConfirmTxn is the transaction coordinator's word that the producer's ongoing transaction holds
 	// the partition of the offsets topic (rule P2). With nil nobody commits offsets in a transaction.
 	ConfirmTxn func(id kafka.ProducerID, epoch int16, tp kafka.TopicPartition) error
+	// Image is what topics there are, for groups in which the broker assigns (KIP-848). With nil there are none.
+	Image func() *meta.Image
+	// MayDescribe says whether the client may see the topic, for expressions that it subscribes to; nil: everyone may.
+	MayDescribe func(from Client, topic string) bool
 }
 
 // Client is who sent a request.

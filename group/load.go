@@ -47,8 +47,12 @@ func (c *Coordinator) Load(ctx context.Context) error {
 func (c *impl) wake(g *group, now time.Time) {
 	g.mu.Lock()
 	defer c.leave(g)
-	if g.loaded == nil {
+	if g.consumer != nil || g.loaded == nil {
 		g.core = rebalance.NewClassic(c.limits(), now)
+		if g.consumer != nil {
+			g.consumer.Wake(now)
+			g.arm(c, g.consumer.Next())
+		}
 		return
 	}
 	g.core = rebalance.Restore(c.limits(), snapshotOf(g.loaded), now)

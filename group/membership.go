@@ -40,6 +40,10 @@ func (c *Coordinator) JoinGroup(ctx context.Context, from Client, rq *kmsg.JoinG
 		}
 		return fail(kafka.UnknownMemberID)
 	}
+	if code := c.classic(ctx, g); code != kafka.None {
+		c.leave(g)
+		return fail(code)
+	}
 	ticket, ch := c.park(g)
 	c.settle(g, g.core.Join(joinOf(ticket, from, rq), time.Now()))
 	c.leave(g)

@@ -20,8 +20,15 @@ type record struct {
 
 // The versions in keys tell what a record is about.
 const (
-	keyOffset = 1 // 0 is its older form
-	keyGroup  = 2
+	keyOffset       = 1 // 0 is its older form
+	keyGroup        = 2
+	keyEpoch        = 3 // of a group of the consumer protocol, as are those below
+	keyTopics       = 4 // written by Kafka 4.0 and older; of no use here
+	keyMember       = 5
+	keyTarget       = 6
+	keyTargetMember = 7
+	keyCurrent      = 8
+	keyRegex        = 16
 )
 
 // commit is a committed offset.
@@ -97,7 +104,7 @@ func groupOf(key []byte) (string, bool) {
 	if len(key) < 4 {
 		return "", false
 	}
-	if version := binary.BigEndian.Uint16(key); version > keyGroup {
+	if version := binary.BigEndian.Uint16(key); version > keyCurrent && version != keyRegex || version == keyTopics {
 		return "", false
 	}
 	size := int(int16(binary.BigEndian.Uint16(key[2:])))
@@ -113,10 +120,13 @@ func (c *impl) replay(g *group, r record, by producer) error {
 	if len(r.key) < 2 {
 		return fmt.Errorf("read a record of %s: its key is %d bytes long", kafka.ConsumerOffsetsTopic, len(r.key))
 	}
-	if binary.BigEndian.Uint16(r.key) == keyGroup {
+	switch version := binary.BigEndian.Uint16(r.key); {
+	case version < keyGroup:
+		return c.replayOffset(g, r, by)
+	case version == keyGroup:
 		return g.replayGroup(r)
 	}
-	return c.replayOffset(g, r, by)
+	return c.replayConsumer(g, r)
 }
 
 func (c *impl) replayOffset(g *group, r record, by producer) error {
@@ -153,7 +163,7 @@ func (c *impl) replayOffset(g *group, r record, by producer) error {
 // replayGroup notes the newest stored form; load makes the group of it. While the group is in memory
 // its own state is ahead of that and Stored has moved it on.
 func (g *group) replayGroup(r record) error {
-	g.stored = r.value != nil
+	g.stored = r.value != nil || g.consumer != nil
 	if g.core != nil {
 		return nil
 	}

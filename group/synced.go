@@ -21,7 +21,7 @@ func (c *Coordinator) CommitSynced(ctx context.Context, group string, offsets []
 	if g == nil {
 		return 0, kafka.NotCoordinator
 	}
-	if !g.core.Idle() {
+	if !g.idle() {
 		c.leave(g)
 		return 0, kafka.Errorf(kafka.NonEmptyGroup, "group %q has members on this cluster: its offsets are not taken from the source", group)
 	}

@@ -63,7 +63,7 @@ func (c *impl) commitPending(ctx context.Context, rq *kmsg.TxnOffsetCommitReques
 			return nil, 0, code
 		}
 		defer c.leave(g)
-		if code := g.core.Commit(memberID, rq.InstanceID, generation, true, time.Now()); code != kafka.None {
+		if code := g.mayCommitPending(membership{memberID, rq.InstanceID, generation}, time.Now()); code != kafka.None {
 			return nil, 0, code
 		}
 		by := producer{transactional: true, id: kafka.ProducerID(rq.ProducerID), epoch: rq.ProducerEpoch}

@@ -203,7 +203,7 @@ func (o *ordering) storeAll(ctx context.Context, r *running) error {
 	r.storing.Add(1)
 	defer func() {
 		r.storing.Add(-1)
-		r.wake()
+		r.hurry()
 		poke(r.checks)
 	}()
 	return o.store(ctx)

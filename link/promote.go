@@ -90,7 +90,7 @@ func (r *running) checkPromotions(ctx context.Context) {
 	r.storing.Add(1)
 	defer func() {
 		r.storing.Add(-1)
-		r.wake()
+		r.hurry()
 	}()
 	err := r.ls.updateMirrors(ctx, done, func(_ *meta.Image, rec *meta.Mirror) bool {
 		if rec.State != mirror.PendingStopped.String() {

@@ -29,6 +29,7 @@ type running struct {
 	name string
 
 	wakes   chan struct{} // room for one
+	urgent  chan struct{} // room for one: an order was stored
 	probes  chan struct{} // room for one: probe now
 	checks  chan struct{} // room for one: look at promotions now
 	cancel  context.CancelFunc
@@ -66,7 +67,7 @@ type assignment struct {
 func newRunning(ls *Links, rec *meta.Link) *running {
 	r := &running{
 		ls: ls, id: rec.ID, name: rec.Name,
-		wakes: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1),
+		wakes: make(chan struct{}, 1), urgent: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1),
 		assigned: map[kafka.TopicPartition]assignment{},
 		faulty:   map[kafka.TopicPartition]bool{},
 		obstacle: map[kafka.TopicID][]plan.Problem{},
@@ -119,13 +120,29 @@ func poke(c chan struct{}) {
 // wake makes the loop look again.
 func (r *running) wake() { poke(r.wakes) }
 
+// hurry is wake for what somebody waits for.
+func (r *running) hurry() { poke(r.urgent) }
+
+// restMax bounds how long news that nobody waits for is left until the next look.
+const restMax = 100 * time.Millisecond
+
 func (r *running) loop(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	for ctx.Err() == nil {
+		begun := time.Now()
 		r.reconcile(ctx)
+		// A look takes the longer the more mirrors there are, and every new one changes the metadata a few
+		// times: at most a fifth of the time is spent on looking.
 		select {
 		case <-ctx.Done():
+		case <-r.urgent:
+			continue
+		case <-time.After(min(4*time.Since(begun), restMax)):
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.urgent:
 		case <-r.wakes:
 		case <-t.C:
 		}

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"reflect"
+	"time"
 
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/group"
@@ -36,6 +37,7 @@ func (r *running) makeTasks() {
 		task.NewRunner(task.TopicConfigsSync, r.configOrder, r.configs.Run),
 		task.NewRunner(task.ConsumerOffsetSync, r.offsetOrder, r.offsets.Run),
 		task.NewRunner(task.AutoCreateMirror, r.autoOrder, auto.Run),
+		task.NewRunner(task.ACLSync, r.aclOrder, func(context.Context) task.Result { return task.Result{} }),
 	}
 }
 
@@ -97,6 +99,13 @@ func (r *running) autoOrder() task.Order {
 		o.Missing = keyAutoCreate + " is on but " + keyTopicFilters + " matches nothing: set filters"
 	}
 	return o
+}
+
+// aclOrder keeps the task of copying ACLs from running: it is not carried out yet, and says so.
+func (r *running) aclOrder() task.Order {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return task.Order{Enabled: r.set.aclSync, Missing: keyACLSync + " is on, but this version does not copy ACLs", Period: time.Minute}
 }
 
 // pokeTasks makes tasks run at once whose configs have changed.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/rest/api"
@@ -104,7 +105,7 @@ func (c *call) body(out any, empty emptyBody) error {
 	if err := checkContentType(c.r); err != nil {
 		return err
 	}
-	raw, err := io.ReadAll(c.r.Body)
+	raw, err := c.readBody()
 	if err != nil {
 		var tooBig *http.MaxBytesError
 		if errors.As(err, &tooBig) {
@@ -122,6 +123,22 @@ func (c *call) body(out any, empty emptyBody) error {
 		return badJSON(err)
 	}
 	return nil
+}
+
+// bodyTime bounds how long a body may take to arrive; a variable for tests.
+var bodyTime = 30 * time.Second
+
+// readBody reads all of the body within bodyTime. Once it is here the deadline is lifted, for the
+// server watches the same connection for the caller's hanging up; else it stays, so that the
+// server does not wait for the rest either.
+func (c *call) readBody() ([]byte, error) {
+	connection := http.NewResponseController(c.w)
+	timed := connection.SetReadDeadline(time.Now().Add(bodyTime))
+	raw, err := io.ReadAll(c.r.Body)
+	if err == nil && timed == nil {
+		err = connection.SetReadDeadline(time.Time{})
+	}
+	return raw, err
 }
 
 // checkContentType refuses what says of itself that it is not JSON. A browser may send forms and

@@ -1,14 +1,18 @@
 package rest_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hawserio/hawser/console"
 	"github.com/hawserio/hawser/link"
@@ -166,3 +170,28 @@ func TestABodyThatBreaksOff(t *testing.T) {
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestABodyThatNeverEnds(t *testing.T) {
+	defer rest.SetBodyTimeForTest(50 * time.Millisecond)()
+	links := resttest.NewLinks()
+	links.Put(link.Info{Name: "l"})
+	srv := httptest.NewServer(rest.Handler(rest.Deps{Cluster: resttest.Identity{}, Links: links}))
+	defer srv.Close()
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "POST %s/links/l/mirrors HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{", base)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if body, _ := io.ReadAll(response.Body); response.StatusCode != 400 || !strings.Contains(string(body), "broke off") {
+		t.Errorf("got %d %s", response.StatusCode, body)
+	}
+}

@@ -126,8 +126,8 @@ func bound(list []plan.Problem) []plan.Problem {
 // backoffMax bounds the wait after runs that could not ask the source at all.
 const backoffMax = 15 * time.Second
 
-// wait is how long to wait after a run: the period; after failures in a row it doubles, from a second, up to
-// backoffMax, but a period longer than that stays.
+// wait is how long to wait after a run: the period; after failures in a row it doubles from a second on, at least
+// the period and at most backoffMax, so that a task with a long period soon finds its source again.
 func wait(period time.Duration, failures int) time.Duration {
 	if failures == 0 {
 		return period

@@ -29,7 +29,7 @@ type Cluster struct {
 func New(tb testing.TB, with ...func(*rest.Deps)) *Cluster {
 	tb.Helper()
 	c := &Cluster{Links: NewLinks(), Topics: &Topics{topics: map[string]*topic{}}, Groups: &Groups{}, Check: NewChecker(tb)}
-	deps := rest.Deps{Cluster: identity{}, Links: c.Links, Topics: c.Topics, Groups: c.Groups}
+	deps := rest.Deps{Cluster: Identity{}, Links: c.Links, Topics: c.Topics, Groups: c.Groups}
 	for _, change := range with {
 		change(&deps)
 	}
@@ -44,11 +44,17 @@ func (c *Cluster) Serve(tb testing.TB) string {
 	return srv.URL
 }
 
-type identity struct{}
+// Identity is who the cluster of thin air is.
+type Identity struct{}
 
-func (identity) ID() string        { return ClusterID }
-func (identity) Controller() int32 { return 1 }
-func (identity) Brokers() []rest.Broker {
+// ID is ClusterID.
+func (Identity) ID() string { return ClusterID }
+
+// Controller is broker 1.
+func (Identity) Controller() int32 { return 1 }
+
+// Brokers is two, in the wrong order.
+func (Identity) Brokers() []rest.Broker {
 	return []rest.Broker{{ID: 2, Host: "b2.example", Port: 9092, Rack: "east"}, {ID: 1, Host: "b1.example", Port: 9092}}
 }
 

@@ -172,6 +172,16 @@ func (m *Memory) Crash(seed uint64) *Memory {
 	return after
 }
 
+// Plant gives a file, durably, a content that nobody wrote: decay, or a foreign hand.
+func (m *Memory) Plant(id kafka.PartitionID, name string, content []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dirs[id] == nil {
+		m.dirs[id] = &memoryDir{store: m, id: id, names: map[string]*inode{}, maybe: map[string][]*inode{}}
+	}
+	m.dirs[id].replace(name, content)
+}
+
 // mood is what kind of crash it is.
 type mood int
 
