@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
@@ -54,6 +55,8 @@ func unreachable(what string, err error) *Error {
 	case errors.As(err, &wrong):
 		out.Kind, out.Text = BadRequest, wrong.text
 	case errors.As(err, &se):
+		// The source's own sentence ends in its hint; it is said once, at the end.
+		out.Text = fmt.Sprintf("Cannot %s: %s.", what, strings.TrimSuffix(err.Error(), ". "+se.Hint))
 		if out.Hint = se.Hint; out.Hint == "" {
 			out.Hint = mirror.Explain(mirror.Reason(out.Code)).Remedy
 		}

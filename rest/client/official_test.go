@@ -1,5 +1,3 @@
-//go:build official
-
 package client_test
 
 import (
