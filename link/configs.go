@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/meta"
@@ -65,8 +66,13 @@ func (ls *Links) AlterConfigs(ctx context.Context, name string, changes []AlterC
 	if err != nil {
 		return internal("store the link's configs", err)
 	}
+	names := make([]string, len(changes))
+	for i, c := range changes {
+		names[i] = c.Name
+	}
+	ls.env.Events.Emit(event.LinkConfigsChanged{Link: name, Names: names})
 	if r := ls.runningOf(rec.ID); r != nil {
-		r.wake()
+		r.hurry()
 	}
 	return nil
 }

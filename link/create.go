@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/plan"
@@ -57,7 +58,7 @@ func (ls *Links) Create(ctx context.Context, spec CreateSpec) (Info, error) {
 	if err != nil {
 		return Info{}, internal("store the link", err)
 	}
-	ls.env.Logger.Info("link created", "link", rec.Name, "id", rec.ID.String(), "remote", remote)
+	ls.env.Events.Emit(event.LinkCreated{Link: rec.Name, ID: rec.ID.String(), Mode: orDefault(set, keyMode, modeDestination), RemoteClusterID: remote})
 	ls.follow(ls.env.Metadata.Image())
 	return ls.info(ls.env.Metadata.Image(), rec), nil
 }
@@ -249,7 +250,7 @@ func (ls *Links) Delete(ctx context.Context, name string, force, validateOnly bo
 			break
 		}
 	}
-	ls.env.Logger.Info("link deleted", "link", name)
+	ls.env.Events.Emit(event.LinkDeleted{Link: name, Forced: force})
 	ls.follow(ls.env.Metadata.Image())
 	return nil
 }

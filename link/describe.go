@@ -82,6 +82,12 @@ func (r *running) view(img *meta.Image, m topicMirror) view {
 	r.mu.Lock()
 	v := view{health: r.healthNow(), link: r.contact.Problem}
 	pool, may, lim := r.pool, r.mayFetch(), r.limits()
+	ends := make(map[int32]kafka.Offset)
+	for p := range m.topic.Partitions {
+		if end, is := r.ends[kafka.TopicPartition{Topic: m.topic.Name, Partition: p}]; is {
+			ends[p] = end
+		}
+	}
 	r.mu.Unlock()
 	now := r.ls.env.Now()
 	states := img.Partitions[m.topic.ID]
@@ -94,6 +100,7 @@ func (r *running) view(img *meta.Image, m topicMirror) view {
 		if fetches {
 			one.status = pool.Status(kafka.TopicPartition{Topic: m.topic.Name, Partition: p})
 		}
+		r.complete(&one.status, m, p, ends)
 		if one.status.Fault != fetcher.NoFault {
 			f := partitionFault(p, one.status)
 			one.fault = plan.JudgeFault(f, now, lim)
@@ -115,6 +122,25 @@ func (r *running) view(img *meta.Image, m topicMirror) view {
 	}
 	v.judged = plan.JudgeFaults(faults, now, lim)
 	return v
+}
+
+// complete fills in what a fetcher does not say, as it has not fetched since it began or does not
+// fetch now: the last offset of the source that is here, and the lag to the source's end when it was last seen.
+func (r *running) complete(s *fetcher.Status, m topicMirror, p int32, ends map[int32]kafka.Offset) {
+	if !m.state.Live() {
+		return
+	}
+	part := r.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: m.topic.ID, Partition: p})
+	if part == nil {
+		return
+	}
+	at := part.Offsets()
+	if s.LastFetched < 0 && at.LogEnd > at.LogStart {
+		s.LastFetched = at.LogEnd - 1
+	}
+	if end, is := ends[p]; is && s.LagRecords < 0 {
+		s.SourceEnd, s.LagRecords = end, max(int64(end-at.HighWatermark), 0)
+	}
 }
 
 // status is what is shown as mirror_status. A topic is STOPPED from the moment that its last partition takes records, which is a

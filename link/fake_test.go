@@ -238,6 +238,7 @@ type fakePart struct {
 	id             kafka.PartitionID
 	mu             sync.Mutex // guards at
 	at             partition.Offsets
+	producers      []partition.Producer
 }
 
 func (p *fakeParts) open(_ context.Context, id kafka.TopicID) error {
@@ -337,7 +338,11 @@ func (p *fakePart) BecomeMirror(ctx context.Context, start kafka.Offset) error {
 	return err
 }
 
-func (p *fakePart) Err() error                      { return nil }
+func (p *fakePart) Producers() []partition.Producer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.producers
+}
 func (p *fakePart) LastBatch() (batch.Batch, error) { return nil, nil }
 
 // fakeCommits is group offsets.

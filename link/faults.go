@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/mirror"
@@ -22,10 +23,14 @@ const (
 
 // onEvent hears of a fetcher's findings. It is called on the fetcher's goroutine and does not wait.
 func (r *running) onEvent(e fetcher.Event) {
-	log := r.ls.env.Logger.With("link", r.name, "topic", e.Mirror.Topic, "partition", e.Mirror.Partition)
+	topic, p, sink := e.Mirror.Topic, e.Mirror.Partition, r.ls.env.Events
 	switch e.Kind {
 	case eventFault:
-		log.Warn("mirror partition in error", "fault", string(e.Fault), "error", e.Err)
+		text := ""
+		if e.Err != nil {
+			text = e.Err.Error()
+		}
+		sink.Emit(event.MirrorFault{Link: r.name, Topic: topic, Partition: p, Code: string(e.Fault), Text: text})
 		r.mu.Lock()
 		r.faulty[e.Mirror] = true
 		r.mu.Unlock()
@@ -33,17 +38,17 @@ func (r *running) onEvent(e fetcher.Event) {
 			poke(r.probes)
 		}
 	case eventHealed:
-		log.Info("mirror partition is well again")
+		sink.Emit(event.MirrorHealed{Link: r.name, Topic: topic, Partition: p})
 		r.mu.Lock()
 		delete(r.faulty, e.Mirror)
 		r.mu.Unlock()
 	case eventLost:
-		log.Warn("the source removed records before they were mirrored", "from", int64(e.From), "to", int64(e.To), "lost", int64(e.To-e.From))
+		sink.Emit(event.RecordsLost{Link: r.name, Topic: topic, Partition: p, Offset: e.From, Records: int64(e.To - e.From)})
 		r.mu.Lock()
 		r.lost[e.Mirror] += int64(e.To - e.From)
 		r.mu.Unlock()
 	case eventTruncated:
-		log.Warn("mirror truncated: the source's history diverged", "from", int64(e.From), "to", int64(e.To), "error", e.Err)
+		sink.Emit(event.MirrorTruncated{Link: r.name, Topic: topic, Partition: p, Offset: e.To, Epoch: kafka.NoEpoch, Records: int64(e.From - e.To)})
 		return
 	}
 	r.wake()
@@ -121,7 +126,6 @@ func (r *running) judge(ctx context.Context, mirrors []topicMirror) {
 			return false
 		}
 		rec.Error, rec.ErrorText = failed[rec.Topic].Code, failed[rec.Topic].Text
-		r.ls.env.Logger.Error("mirror failed", "link", r.name, "topic", rec.SourceTopic, "code", rec.Error, "error", rec.ErrorText)
 		return true
 	})
 	if err != nil {

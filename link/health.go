@@ -6,23 +6,30 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/meta"
 )
 
-// probeMax bounds one probe.
-const probeMax = 10 * time.Second
+// One probe takes at most the period between them, but within these bounds: a short
+// period must not make a slow source a dead one, nor a long one hide that it is dead.
+const (
+	probeLeast = 3 * time.Second
+	probeMost  = 10 * time.Second
+)
 
 // probeLoop asks the source again and again whether it is there, and is itself.
 func (r *running) probeLoop(ctx context.Context) {
 	for ctx.Err() == nil {
+		begun := time.Now()
 		r.probe(ctx)
 		r.mu.Lock()
 		wait := plan.ProbeWait(r.contact, r.set.probePeriod)
 		r.mu.Unlock()
-		t := time.NewTimer(max(wait, 50*time.Millisecond))
+		// From beginning to beginning: a probe that waited in vain has used the period up.
+		t := time.NewTimer(max(wait-time.Since(begun), 50*time.Millisecond))
 		select {
 		case <-ctx.Done():
 		case <-r.probes:
@@ -40,7 +47,7 @@ func (r *running) probe(ctx context.Context) {
 	if src == nil || set.paused {
 		return
 	}
-	asked, cancel := context.WithTimeout(ctx, probeMax)
+	asked, cancel := context.WithTimeout(ctx, min(max(set.probePeriod, probeLeast), probeMost))
 	answer, err := src.Probe(asked)
 	cancel()
 	if ctx.Err() != nil {
@@ -63,7 +70,7 @@ func (r *running) probe(ctx context.Context) {
 	now := r.contact
 	r.mu.Unlock()
 	if before.Reach != now.Reach {
-		r.ls.env.Logger.Info("link health", "link", r.name, "health", health(now.Reach).String(), "code", now.Problem.Code, "error", now.Problem.Text)
+		r.ls.env.Events.Emit(event.LinkStateChanged{Link: r.name, From: health(before.Reach).String(), To: health(now.Reach).String(), Code: now.Problem.Code, Text: now.Problem.Text})
 		r.wake()
 	}
 }

@@ -91,10 +91,11 @@ type AlterConfig struct {
 
 // MirrorSpec orders a mirror topic.
 type MirrorSpec struct {
-	SourceTopic       string
+	SourceTopic       string            // empty: the mirror's name without the link's prefix
 	MirrorTopic       string            // empty: the source's name, or with the link's prefix an error that states the expected one
 	ReplicationFactor int16             // 0: the default
 	Configs           map[string]string // overrides
+	Auto              bool              // asked for by the auto-create task
 }
 
 // MirrorInfo describes a mirror topic.
@@ -141,6 +142,16 @@ type Outcome struct {
 	Lags      []Lag
 	Truncated *int64
 	Parts     []Truncation
+	Open      []OpenTransaction // of a failover: what it aborts, at most openShown
+}
+
+// OpenTransaction is a transaction that is open in a mirror's log, and which a failover ends with an ABORT
+// marker whatever its coordinator on the source decided (rule P5).
+type OpenTransaction struct {
+	Partition int32
+	Producer  kafka.ProducerID
+	From      kafka.Offset // its first record
+	Split     bool         // it is open in a mirror, too, that is not stopped by this order and may still be committed there
 }
 
 // Truncation is one partition's part of a truncate-and-restore.

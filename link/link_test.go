@@ -17,6 +17,7 @@ import (
 	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/link/task"
 	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/partition"
 )
 
 func kindOf(err error) Kind {
@@ -916,5 +917,69 @@ func TestEveryFaultAndReasonHasOneName(t *testing.T) {
 		if a != plan.NoFault && mirror.Explain(mirror.Reason(j.Problem.Code)).Cause == mirror.Explain(mirror.Unknown).Cause {
 			t.Errorf("fault %s has the code %s, which is not in the list of reasons", a, j.Problem.Code)
 		}
+	}
+}
+
+func TestP5_FailoverListsOpenTransactions(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 2)
+	r.source.topic("u", 1)
+	r.link("l")
+	r.mirror("l", "t")
+	r.mirror("l", "u")
+	hold := func(topic string, n int32, list ...partition.Producer) {
+		p := r.part(topic, n)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.producers = list
+	}
+	hold("t", 1, partition.Producer{ID: 7, TxnStart: 40}, partition.Producer{ID: 8, TxnStart: 50}, partition.Producer{ID: 9, TxnStart: kafka.NoOffset})
+	hold("u", 0, partition.Producer{ID: 8, TxnStart: 3})
+	out, err := r.links.Order(t.Context(), "l", Failover, []string{"t"}, "", true)
+	want := []OpenTransaction{{Partition: 1, Producer: 7, From: 40}, {Partition: 1, Producer: 8, From: 50, Split: true}}
+	if err != nil || !slices.Equal(out[0].Open, want) {
+		t.Errorf("%+v, %v; want %+v", out, err, want)
+	}
+	both, err := r.links.Order(t.Context(), "l", Failover, []string{"u", "t"}, "", true)
+	if err != nil || both[0].Open[1].Split || both[1].Open[0].Split {
+		t.Errorf("stopped together nothing is split: %+v, %v", both, err)
+	}
+}
+
+// What was missing when the source was last seen is still known when it is not fetched any more.
+func TestLagIsRememberedWhileNotFetched(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 1)
+	r.link("l")
+	r.mirror("l", "t")
+	r.part("t", 0).grow(90)
+	p := r.pool()
+	p.mu.Lock()
+	p.status[kafka.TopicPartition{Topic: "t"}] = fetcher.Status{SourceEnd: 100, LagRecords: 10, LastFetched: 89, LastContact: time.Now()}
+	p.mu.Unlock()
+	r.obeyed("l", Pause, "t")
+	r.eventually("not fetched", func() bool { return r.pool().fetches("t") == 0 })
+	p.mu.Lock()
+	clear(p.status)
+	p.mu.Unlock()
+	p.mu.Lock()
+	p.status[kafka.TopicPartition{Topic: "t"}] = fetcher.Status{SourceEnd: -1, LagRecords: -1, LastFetched: -1}
+	p.mu.Unlock()
+	info, _ := r.links.Mirror("l", "t")
+	if l := info.Lags[0]; l.Records != 10 || l.LastSourceFetch != 89 || l.State != "PAUSED" {
+		t.Errorf("%+v", l)
+	}
+}
+
+func TestMirrorByItsOwnNameAlone(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("clicks", 1)
+	r.link("west", keyPrefix, "w_")
+	topic, err := r.links.ValidateMirror(t.Context(), "west", MirrorSpec{MirrorTopic: "w_clicks"})
+	if err != nil || topic.Name != "w_clicks" || topic.Configs["cleanup.policy"] != "delete" {
+		t.Errorf("%+v, %v", topic, err)
+	}
+	if r.meta.Image().TopicByName("w_clicks") != nil {
+		t.Error("validation made the topic")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/meta"
@@ -154,19 +155,26 @@ func newTopicMirror(rec *meta.Mirror, topic *meta.Topic) topicMirror {
 const batchMax = 60
 
 // updateMirrors changes mirror records in transactions of at most batchMax. change gets a copy and says
-// whether to store it; it runs again when somebody else was quicker. Records that are gone are passed over.
+// whether to store it; it runs again when somebody else was quicker. Records that are gone are passed over. Each
+// state that was stored is told once.
 func (ls *Links) updateMirrors(ctx context.Context, ids []kafka.TopicID, change func(img *meta.Image, rec *meta.Mirror) bool) error {
 	for chunk := range slices.Chunk(ids, batchMax) {
+		var told []event.Event
 		err := ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 			var changes []meta.Change
+			told = told[:0]
 			for _, id := range chunk {
 				old := img.Mirrors[id]
 				if old == nil {
 					continue
 				}
 				rec := *old
-				if change(img, &rec) {
-					changes = append(changes, meta.PutMirror(&rec))
+				if !change(img, &rec) {
+					continue
+				}
+				changes = append(changes, meta.PutMirror(&rec))
+				if rec.State != old.State {
+					told = append(told, stateChanged(img, old, &rec))
 				}
 			}
 			return changes, nil
@@ -174,8 +182,22 @@ func (ls *Links) updateMirrors(ctx context.Context, ids []kafka.TopicID, change 
 		if err != nil {
 			return err
 		}
+		for _, e := range told {
+			ls.env.Events.Emit(e)
+		}
 	}
 	return nil
+}
+
+func stateChanged(img *meta.Image, from, to *meta.Mirror) event.MirrorStateChanged {
+	e := event.MirrorStateChanged{From: from.State, To: to.State, Code: to.Error, Text: to.ErrorText}
+	if link := img.Links[to.Link]; link != nil {
+		e.Link = link.Name
+	}
+	if topic := img.Topics[to.Topic]; topic != nil {
+		e.Topic = topic.Name
+	}
+	return e
 }
 
 // TopicDeleted tells that a topic is gone, so that its mirror goes too: its link

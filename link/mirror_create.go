@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/plan"
@@ -44,7 +46,7 @@ func (ls *Links) CreateMirror(ctx context.Context, link string, spec MirrorSpec)
 		ls.env.Logger.Warn("new mirror is not open yet", "link", link, "topic", name, "error", err)
 	}
 	r.wake()
-	ls.env.Logger.Info("mirror created", "link", link, "topic", name, "partitions", made.topic.Partitions)
+	ls.env.Events.Emit(event.MirrorCreated{Link: link, Topic: name, SourceTopic: made.mirror.SourceTopic, Partitions: made.topic.Partitions, Auto: spec.Auto})
 	info, err := ls.Mirror(link, name)
 	if err != nil {
 		return MirrorInfo{}, err
@@ -74,6 +76,9 @@ func (ls *Links) planMirror(ctx context.Context, link string, spec MirrorSpec) (
 		return nil, nil, nil, &Error{Kind: Internal, Code: string(mirror.InternalError), Text: "Cluster link '" + link + "' is not running yet.", Hint: "Try again."}
 	}
 	set := r.settingsNow()
+	if spec.SourceTopic == "" {
+		spec.SourceTopic = strings.TrimPrefix(spec.MirrorTopic, set.prefix)
+	}
 	name, err := plan.MirrorName(set.prefix, spec.SourceTopic, spec.MirrorTopic)
 	if err != nil {
 		return nil, nil, nil, refused(err)

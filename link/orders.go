@@ -109,6 +109,7 @@ type ordering struct {
 // judge decides about each topic without changing anything: validate_only ends here (case C56).
 func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 	o.prove(ctx, img, names)
+	open := o.openTransactions(img, names)
 	for _, name := range names {
 		out := &Outcome{Topic: name}
 		o.outcomes[name] = out
@@ -118,6 +119,7 @@ func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 			continue
 		}
 		out.Lags = o.ls.mirrorInfo(img, o.link, m).Lags
+		out.Open = open[m.topic.ID]
 		if err := o.allowed(m); err != nil {
 			out.Code, out.Text = 400, err.Error()
 			continue
@@ -251,6 +253,46 @@ func (o *ordering) store(ctx context.Context) error {
 func (o *ordering) firstNames() []string {
 	names := sortedNames(o.outcomes)
 	return names[:min(len(names), 3)]
+}
+
+// openShown bounds the open transactions that an order lists for one topic.
+const openShown = 100
+
+// openTransactions lists what a failover aborts, by topic, and marks what it splits: a transaction that is open in another
+// live mirror of the link as well.
+func (o *ordering) openTransactions(img *meta.Image, names []string) map[kafka.TopicID][]OpenTransaction {
+	if o.event != mirror.FailoverAsked && o.event != mirror.FailoverForced {
+		return nil
+	}
+	stopped := make(map[kafka.TopicID][]OpenTransaction)
+	goesOn := map[kafka.ProducerID]bool{}
+	for _, m := range mirrorsOf(img, o.link.ID) {
+		if !m.state.Live() {
+			continue
+		}
+		_, asked := slices.BinarySearch(names, m.topic.Name)
+		for p := range m.topic.Partitions {
+			part := o.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: m.topic.ID, Partition: p})
+			if part == nil {
+				continue
+			}
+			for _, producer := range part.Producers() {
+				switch {
+				case producer.TxnStart == kafka.NoOffset:
+				case !asked:
+					goesOn[producer.ID] = true
+				case len(stopped[m.topic.ID]) < openShown:
+					stopped[m.topic.ID] = append(stopped[m.topic.ID], OpenTransaction{Partition: p, Producer: producer.ID, From: producer.TxnStart})
+				}
+			}
+		}
+	}
+	for _, list := range stopped {
+		for i := range list {
+			list[i].Split = goesOn[list[i].Producer]
+		}
+	}
+	return stopped
 }
 
 // actFirst is a planted fault: the effect before the state is stored.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/group"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
@@ -23,6 +24,7 @@ type Env struct {
 	OpenTopic func(ctx context.Context, id kafka.TopicID) error
 	// ReplicationFactor is a new mirror's where the order names none; 0 is 1.
 	ReplicationFactor int16
+	Events            event.Sink // nil: one log line each
 	Logger            *slog.Logger
 	Now               func() time.Time
 
@@ -51,7 +53,7 @@ type Partitions interface {
 type MirrorPartition interface {
 	fetcher.Target
 	BecomeMirror(ctx context.Context, start kafka.Offset) error
-	Err() error
+	Producers() []partition.Producer
 }
 
 // Commits is what links use of group.Coordinator.
@@ -121,6 +123,9 @@ func (env Env) filled() Env {
 	}
 	if env.Logger == nil {
 		env.Logger = slog.New(slog.DiscardHandler)
+	}
+	if env.Events == nil {
+		env.Events = event.Log(env.Logger)
 	}
 	if env.Now == nil {
 		env.Now = time.Now

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -52,8 +53,9 @@ type running struct {
 	assigned map[kafka.TopicPartition]assignment
 	faulty   map[kafka.TopicPartition]bool // partitions whose fetcher told of a fault
 	obstacle map[kafka.TopicID][]plan.Problem
-	lost     map[kafka.TopicPartition]int64 // records lost and not stored yet
-	creating map[kafka.TopicID]bool         // mirrors that CreateMirror or Widen is setting up
+	lost     map[kafka.TopicPartition]int64        // records lost and not stored yet
+	ends     map[kafka.TopicPartition]kafka.Offset // the source's ends of partitions that are not fetched now, when last seen
+	creating map[kafka.TopicID]bool                // mirrors that CreateMirror or Widen is setting up
 	counts   task.OffsetCounts
 }
 
@@ -73,6 +75,7 @@ func newRunning(ls *Links, rec *meta.Link) *running {
 		obstacle: map[kafka.TopicID][]plan.Problem{},
 		lost:     map[kafka.TopicPartition]int64{},
 		creating: map[kafka.TopicID]bool{},
+		ends:     map[kafka.TopicPartition]kafka.Offset{},
 	}
 	r.makeTasks()
 	return r
@@ -197,11 +200,14 @@ func (r *running) configure() {
 // one partition.
 func (r *running) redial(set settings, err error) {
 	r.mu.Lock()
-	oldPool, oldSrc := r.pool, r.src
+	oldPool, oldSrc, before := r.pool, r.src, r.assigned
 	r.pool, r.src = nil, nil
-	clear(r.assigned)
+	r.assigned = map[kafka.TopicPartition]assignment{}
 	clear(r.faulty)
 	r.mu.Unlock()
+	if oldPool != nil {
+		r.rememberEnds(oldPool, before, nil)
+	}
 	shut(oldPool, oldSrc)
 
 	var src Source
@@ -270,17 +276,45 @@ func (r *running) assign(img *meta.Image, mirrors []topicMirror) {
 			delete(r.faulty, tp)
 		}
 	}
+	before := r.assigned
 	r.assigned = want
 	r.mu.Unlock()
 	if same {
 		return
 	}
+	r.rememberEnds(pool, before, want)
 	list := make([]fetcher.Assignment, 0, len(want))
 	for tp, a := range want {
 		list = append(list, fetcher.Assignment{Source: a.source, SourceID: a.id, Mirror: tp, Target: a.target})
 	}
 	pool.Assign(list)
 }
+
+// rememberEnds keeps the source's ends of partitions that are about to be dropped: the pool forgets them, and somebody
+// who fails over wants to know what is missing.
+func (r *running) rememberEnds(pool Fetches, before, want map[kafka.TopicPartition]assignment) {
+	seen := map[kafka.TopicPartition]kafka.Offset{}
+	for tp := range before {
+		if _, is := want[tp]; is {
+			continue
+		}
+		if s := pool.Status(tp); s.SourceEnd >= 0 {
+			seen[tp] = s.SourceEnd
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.Copy(r.ends, seen)
+	for tp := range want {
+		delete(r.ends, tp)
+	}
+	if len(r.ends) > endsMax {
+		clear(r.ends) // of topics that were deleted, mostly
+	}
+}
+
+// endsMax bounds how many ends are remembered.
+const endsMax = 200_000
 
 // wanted adds the partitions of one mirror that are to be fetched: those that are
 // open here as mirrors. One that is not yet (being created) comes with a later look.

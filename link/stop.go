@@ -89,7 +89,7 @@ func (r *running) clamp(ctx context.Context, stopping []topicMirror) ([]topicMir
 	var g errgroup.Group
 	g.SetLimit(clampsAtOnce)
 	for i, m := range stopping {
-		ends, last := r.ends(img, m)
+		ends, last := r.stopEnds(img, m)
 		lasts[m.topic.ID] = last
 		if ends == nil || planted(plantSkipClamp) {
 			ok[i] = true
@@ -119,9 +119,9 @@ func (r *running) clamp(ctx context.Context, stopping []topicMirror) ([]topicMir
 	return ready, lasts
 }
 
-// ends is where each partition's group offsets are to be clamped: nil if all partitions are open already,
+// stopEnds is where each partition's group offsets are to be clamped: nil if all partitions are open already,
 // because then it was done before a crash, and producers and consumers may have moved on.
-func (r *running) ends(img *meta.Image, m topicMirror) (ends, lasts []kafka.Offset) {
+func (r *running) stopEnds(img *meta.Image, m topicMirror) (ends, lasts []kafka.Offset) {
 	open := 0
 	ends = make([]kafka.Offset, m.topic.Partitions)
 	lasts = make([]kafka.Offset, m.topic.Partitions)

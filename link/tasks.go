@@ -264,7 +264,7 @@ func (h here) live(tp kafka.TopicPartition, b plan.Bound) bool {
 
 func (h here) CreateMirror(ctx context.Context, name string) error {
 	set := h.r.settingsNow()
-	_, err := h.r.ls.CreateMirror(ctx, h.r.name, MirrorSpec{SourceTopic: name, MirrorTopic: set.prefix + name})
+	_, err := h.r.ls.CreateMirror(ctx, h.r.name, MirrorSpec{SourceTopic: name, MirrorTopic: set.prefix + name, Auto: true})
 	return err
 }
 

@@ -94,7 +94,8 @@ type round struct {
 	sources []string
 	mirror  map[string]string // by source topic
 	bounds  map[kafka.TopicPartition]plan.Bound
-	here    map[string]map[kafka.TopicPartition]plan.Commit // by group on this cluster
+	here    map[string]map[kafka.TopicPartition]plan.Commit // by group on this cluster, of the topics in read
+	read    map[string]bool                                 // mirrors whose commits here were read
 }
 
 func (o *Offsets) newRound(mirrors []Mirror) *round {
@@ -102,6 +103,7 @@ func (o *Offsets) newRound(mirrors []Mirror) *round {
 		mirror: make(map[string]string, len(mirrors)),
 		bounds: map[kafka.TopicPartition]plan.Bound{},
 		here:   map[string]map[kafka.TopicPartition]plan.Commit{},
+		read:   map[string]bool{},
 	}
 	for _, m := range mirrors {
 		r.sources = append(r.sources, m.Source)
@@ -112,16 +114,28 @@ func (o *Offsets) newRound(mirrors []Mirror) *round {
 				r.bounds[tp] = b
 			}
 		}
-		for group, commits := range o.Here.Committed(m.Topic) {
+	}
+	return r
+}
+
+// readHere reads what is committed on the mirrors of these commits, each once in a round: most topics
+// have no group, and each reading looks through all groups.
+func (r *round) readHere(h Here, commits []plan.Commit) {
+	for _, c := range commits {
+		topic, is := r.mirror[c.TopicPartition.Topic]
+		if !is || r.read[topic] {
+			continue
+		}
+		r.read[topic] = true
+		for group, list := range h.Committed(topic) {
 			if r.here[group] == nil {
 				r.here[group] = map[kafka.TopicPartition]plan.Commit{}
 			}
-			for _, c := range commits {
+			for _, c := range list {
 				r.here[group][c.TopicPartition] = c
 			}
 		}
 	}
-	return r
 }
 
 // group copies one group's offsets. A group with members here is left alone and reported (case C23).
@@ -133,6 +147,7 @@ func (o *Offsets) group(ctx context.Context, r *round, group string, answer Grou
 		return []GroupProblem{{Problem: plan.Problem{Code: o.Here.Code(answer.Err), Text: fmt.Sprintf("group %s: %v", group, answer.Err)}}}
 	}
 	name := plan.GroupName(o.Prefix(), group)
+	r.readHere(o.Here, answer.List)
 	p := plan.CopyOffsets(answer.List, func(tp kafka.TopicPartition) (plan.Bound, bool) {
 		mirror, is := r.mirror[tp.Topic]
 		if !is {
