@@ -103,7 +103,7 @@ func SizeOf(b []byte) (int, error) {
 }
 
 // Split cuts the first batch off b, by reference, and checks all of its header
-// that can be checked without the records. The CRC is CheckCRC's.
+// that can be checked without the records. The CRC is CheckCRC's. With an error rest is b.
 func Split(b []byte) (first Batch, rest []byte, err error) {
 	size, err := SizeOf(b)
 	if err != nil {
@@ -113,7 +113,10 @@ func Split(b []byte) (first Batch, rest []byte, err error) {
 		return nil, b, ErrShort
 	}
 	first = Batch(b[:size:size])
-	return first, b[size:], first.checkHeader()
+	if err := first.checkHeader(); err != nil {
+		return first, b, err
+	}
+	return first, b[size:], nil
 }
 
 // Head is the first batch without its records: HeaderSize bytes, by reference, with

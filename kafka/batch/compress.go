@@ -47,12 +47,7 @@ func decompress(codec Codec, payload []byte, maxBytes int) ([]byte, error) {
 	case CodecLZ4:
 		return readCapped(lz4.NewReader(bytes.NewReader(payload)), maxBytes)
 	case CodecZstd:
-		r, err := zstd.NewReader(bytes.NewReader(payload), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(max(maxBytes, 1<<20))))
-		if err != nil {
-			return nil, err
-		}
-		defer r.Close()
-		return readCapped(r, maxBytes)
+		return unzstd(payload, maxBytes)
 	}
 	return nil, fmt.Errorf("unknown codec %d", codec)
 }
@@ -68,6 +63,46 @@ func readCapped(r io.Reader, maxBytes int) ([]byte, error) {
 	return plain, nil
 }
 
+// zstdDecoders decode in memory, at most so many bytes and no larger window. A writer that does not
+// know the length when it begins names a window for the worst case: 128 MiB at Java's highest level.
+var zstdDecoders = []zstdDecoder{newZstdDecoder(1 << 20), newZstdDecoder(8 << 20), newZstdDecoder(32 << 20), newZstdDecoder(128 << 20), newZstdDecoder(512 << 20)}
+
+type zstdDecoder struct {
+	limit int
+	*zstd.Decoder
+}
+
+func newZstdDecoder(limit int) zstdDecoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(uint64(limit)))
+	if err != nil {
+		panic("BUG: the options of a zstd decoder are refused: " + err.Error())
+	}
+	return zstdDecoder{limit, d}
+}
+
+// unzstd takes the smallest decoder that may do, so that a bomb bursts early, and a
+// larger one only for a larger window. Memory is taken as the output grows.
+func unzstd(payload []byte, maxBytes int) ([]byte, error) {
+	for i, d := range zstdDecoders {
+		last := i == len(zstdDecoders)-1
+		if d.limit < maxBytes && !last {
+			continue
+		}
+		plain, err := d.DecodeAll(payload, nil)
+		switch {
+		case errors.Is(err, zstd.ErrWindowSizeExceeded) && !last:
+			continue
+		case errors.Is(err, zstd.ErrDecoderSizeExceeded) || err == nil && len(plain) > maxBytes:
+			return nil, ErrTooLarge
+		}
+		return plain, err
+	}
+	panic("BUG: there is no zstd decoder")
+}
+
+// snappyRatio is more than any snappy block can grow by: its densest element makes 64 bytes of 3.
+const snappyRatio = 24
+
 // unsnap appends a raw snappy block to plain.
 func unsnap(plain, block []byte, maxBytes int) ([]byte, error) {
 	size, err := snappy.DecodedLen(block)
@@ -76,6 +111,9 @@ func unsnap(plain, block []byte, maxBytes int) ([]byte, error) {
 	}
 	if size > maxBytes-len(plain) {
 		return nil, ErrTooLarge
+	}
+	if size > snappyRatio*len(block) { // before a liar has it allocated
+		return nil, snappy.ErrCorrupt
 	}
 	part, err := snappy.Decode(nil, block)
 	return append(plain, part...), err
@@ -107,6 +145,15 @@ func unxerial(payload []byte, maxBytes int) ([]byte, error) {
 	return plain, nil
 }
 
+// zstdEncoder states the length in the frame, so that readers know what they need.
+var zstdEncoder = func() *zstd.Encoder {
+	e, err := zstd.NewWriter(nil)
+	if err != nil {
+		panic("BUG: the defaults of a zstd encoder are refused: " + err.Error())
+	}
+	return e
+}()
+
 // Compress encodes plain records for a batch that we write ourselves.
 func Compress(codec Codec, plain []byte) ([]byte, error) {
 	var out bytes.Buffer
@@ -121,11 +168,7 @@ func Compress(codec Codec, plain []byte) ([]byte, error) {
 	case CodecLZ4:
 		w = lz4.NewWriter(&out)
 	case CodecZstd:
-		z, err := zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			return nil, err
-		}
-		w = z
+		return zstdEncoder.EncodeAll(plain, nil), nil
 	default:
 		return nil, fmt.Errorf("unknown codec %d", codec)
 	}
