@@ -38,7 +38,8 @@ func (m *memory) UpdatePartitions(_ context.Context, topics []kafka.TopicID, dec
 	return nil
 }
 
-// BenchmarkMirrorToDisk mirrors HAWSER_TEST_TOPIC of a real Kafka into partitions on disk, in HAWSER_TEST_DIR.
+// BenchmarkMirrorToDisk mirrors HAWSER_TEST_TOPIC of a real Kafka into partitions on disk, in HAWSER_TEST_DIR,
+// and leaves them there with HAWSER_TEST_KEEP.
 func BenchmarkMirrorToDisk(b *testing.B) {
 	address, name := os.Getenv("HAWSER_TEST_KAFKA"), os.Getenv("HAWSER_TEST_TOPIC")
 	if address == "" || name == "" {
@@ -60,7 +61,9 @@ func mirrorToDisk(b *testing.B, address, name, dir string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	if os.Getenv("HAWSER_TEST_KEEP") == "" {
+		defer os.RemoveAll(dir)
+	}
 	c, err := source.Dial(source.Config{Bootstrap: []string{address}})
 	if err != nil {
 		b.Fatal(err)
