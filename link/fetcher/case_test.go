@@ -761,6 +761,64 @@ func TestC101_BacklogDoesNotStarveOthers(t *testing.T) {
 	}
 }
 
+func TestC98_SlowConnectionsOverADistanceAreUsedSideBySide(t *testing.T) {
+	b := newBench(t, 1, func(cfg *fetcher.Config) { cfg.ResponseMax, cfg.PartitionMax = 1<<20, 1<<20 })
+	const perConnection = 4 << 20 // bytes a second
+	b.stub.Broker(1).Delay(20 * time.Millisecond)
+	b.stub.Broker(1).Pace(perConnection)
+	b.stub.Create("t", topicID, 2)
+	p := b.stub.Partition(zero)
+	// Batches of many sizes and offsets, with holes as compaction leaves them, and two epochs.
+	size, end := 0, kafka.Offset(0)
+	for i := 0; size < 64<<20; i++ {
+		set := stubtest.Build(end, kafka.LeaderEpoch(0), 1+i%7, strings.Repeat("x", 1000+i*7919%30000))
+		p.Append(set)
+		size, end = size+len(set), end+kafka.Offset(1+i%7+i%5)
+	}
+	p.Produce(1, "last")
+	begun := time.Now()
+	targets := b.mirror(topicID, zero, one)
+	if !targets[0].Await(b.ctx, func(o partition.Offsets) bool { return o.Size > int64(size) }) {
+		t.Fatalf("mirror is at %+v, status %+v", targets[0].Offsets(), b.pool.Status(zero))
+	}
+	took := time.Since(begun)
+	b.same(targets[0], zero)
+	if alone := time.Duration(float64(size) / perConnection * float64(time.Second)); took > alone/2 {
+		t.Errorf("%v for what one connection carries in %v", took, alone)
+	}
+	b.stub.Partition(one).Produce(1, "quiet")
+	b.reach(targets[1], 1)
+	last := targets[0].Offsets().LogEnd
+	b.stub.Partition(zero).Produce(1, "after")
+	b.reach(targets[0], last+1)
+	b.same(targets[0], zero)
+}
+
+func TestC98_StripesThatDoNotFitAreGivenUp(t *testing.T) {
+	b := newBench(t, 2, func(cfg *fetcher.Config) { cfg.ResponseMax, cfg.PartitionMax = 1<<20, 1<<20 })
+	for id := range int32(2) {
+		b.stub.Broker(id + 1).Delay(15 * time.Millisecond)
+		b.stub.Broker(id + 1).Pace(4 << 20)
+	}
+	b.stub.Create("t", topicID, 1)
+	p := b.stub.Partition(zero)
+	value := strings.Repeat("x", 60<<10)
+	for range 500 {
+		p.Produce(1, value)
+	}
+	target := b.mirror(topicID, zero)[0]
+	if !target.Await(b.ctx, func(o partition.Offsets) bool { return o.LogEnd > 60 }) {
+		t.Fatal("nothing is mirrored")
+	}
+	p.Cut(400)
+	p.Lead(2, 1)
+	for range 50 {
+		p.Produce(1, "other")
+	}
+	b.reach(target, 450)
+	b.same(target, zero)
+}
+
 func TestC99_IdlePartitionsCostLittle(t *testing.T) {
 	b := newLoneBench(t, 1, func(cfg *fetcher.Config) { cfg.MaxWait = 500 * time.Millisecond })
 	const partitions = 5000

@@ -35,9 +35,8 @@ func (l *loop) size(cfg *Config) {
 	l.frame.size = int(l.frame.held)
 }
 
-// note learns from an answer that took elapsed, of which roundTrip (0 for unknown) is distance.
-func (fr *frame) note(answers []Fetched, elapsed, roundTrip time.Duration) {
-	bytes := 0
+// note learns from an answer that took elapsed, of which roundTrip (0 for unknown) is distance. It returns the answer's bytes.
+func (fr *frame) note(answers []Fetched, elapsed, roundTrip time.Duration) (bytes int) {
 	for i := range answers {
 		bytes += len(answers[i].Batches)
 	}
@@ -45,15 +44,16 @@ func (fr *frame) note(answers []Fetched, elapsed, roundTrip time.Duration) {
 		if fr.idle++; fr.idle >= calm {
 			fr.want = 0
 		}
-		return
+		return bytes
 	}
 	fr.idle = 0
 	if bytes < fr.size/4*3 || roundTrip <= 0 {
-		return
+		return bytes
 	}
 	receiving := max(elapsed-roundTrip, elapsed/20)
 	perRoundTrip := float64(bytes) / receiving.Seconds() * roundTrip.Seconds()
 	fr.want = int(min(perRoundTrip*frameGrowth, frameMost))
+	return bytes
 }
 
 // partitionMax is how much one partition may take of the frame: a grown frame is for the

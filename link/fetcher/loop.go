@@ -234,11 +234,12 @@ func (l *loop) fetch(wait time.Duration) {
 		l.failures = 0
 		l.healed()
 	}
-	l.frame.note(answers, now.Sub(begun), l.session.RoundTrip())
+	bytes := l.frame.note(answers, now.Sub(begun), l.session.RoundTrip())
 	slices.SortFunc(answers, func(a, b Fetched) int { return cmp.Compare(len(a.Batches), len(b.Batches)) })
 	for i := range answers {
 		for _, q := range l.index[answers[i].TopicPartition] {
 			l.give(q, &answers[i])
+			l.widen(q, &answers[i], bytes, now.Sub(begun))
 		}
 		answers[i].Batches = nil
 	}
@@ -254,6 +255,21 @@ func (l *loop) give(q *part, f *Fetched) {
 	case mend:
 		l.remove(q)
 		l.pool.startRepair(q)
+	}
+}
+
+// widen hands a partition that is far behind on a slow long line to stripes.
+func (l *loop) widen(q *part, f *Fetched, bytes int, elapsed time.Duration) {
+	if q.line.Load() != l || q.splice || time.Now().Before(q.noStripes) {
+		return
+	}
+	rate, ok := l.worthStripes(q, f, bytes, elapsed)
+	if !ok {
+		return
+	}
+	if s := l.pool.newStripes(q, f, rate); s != nil {
+		l.remove(q)
+		l.pool.wg.Go(s.run)
 	}
 }
 

@@ -34,6 +34,7 @@ type part struct {
 	maxBytes  int           // a batch was larger than the usual bound; 0 for the usual
 	asked     asked
 	serial    int64        // of the connection that the splice was checked on
+	noStripes time.Time    // stripes are not tried before
 	doubt     doubt        // why it needs a repair
 	splice    bool         // the next fetch reads the last batch again (rule E6)
 	aligned   bool         // a repair has compared the histories since: the next new connection need not

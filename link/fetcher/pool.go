@@ -34,12 +34,13 @@ type Pool struct {
 	wake   chan struct{} // steer has work; room for one
 	once   sync.Once     // starts steer and deliver with the first Assign
 
-	mu     sync.Mutex // guards what follows; nothing is waited for under it
-	parts  map[kafka.TopicPartition]*part
-	loops  map[slot]*loop
-	lost   []*part // without a loop, for steer
-	spare  int64   // bytes of MemoryMax that no loop has; below zero after a Reconfigure until loops shrink
-	closed bool
+	mu      sync.Mutex // guards what follows; nothing is waited for under it
+	parts   map[kafka.TopicPartition]*part
+	loops   map[slot]*loop
+	lost    []*part // without a loop, for steer
+	spare   int64   // bytes of MemoryMax that no loop has; below zero after a Reconfigure until loops shrink
+	striped int     // connections of stripes
+	closed  bool
 }
 
 // slot is one connection to one source broker.

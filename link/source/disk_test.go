@@ -2,12 +2,16 @@ package source_test
 
 import (
 	"context"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
@@ -64,7 +68,7 @@ func mirrorToDisk(b *testing.B, address, name, dir string) {
 	if os.Getenv("HAWSER_TEST_KEEP") == "" {
 		defer os.RemoveAll(dir)
 	}
-	c, err := source.Dial(source.Config{Bootstrap: []string{address}})
+	c, err := source.Dial(source.Config{Bootstrap: []string{address}, Dial: dialFar})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -123,6 +127,58 @@ func mirrorToDisk(b *testing.B, address, name, dir string) {
 	b.ReportMetric(mb/took.Seconds(), "MB/s")
 	b.ReportMetric(mb/used.Seconds(), "MB/core-s")
 	b.Logf("%.0f MB in %v with %v of CPU, largest RSS %d MB", mb, took, used, rss())
+}
+
+// far is a connection over a distance: what is written arrives a round trip later, and a round trip
+// carries one window.
+type far struct {
+	net.Conn
+	roundTrip time.Duration
+	window    int
+	next      time.Time
+}
+
+// dialFar dials, with HAWSER_TEST_ROUND_TRIP over a distance with windows of HAWSER_TEST_WINDOW bytes.
+func dialFar(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	roundTrip, _ := time.ParseDuration(os.Getenv("HAWSER_TEST_ROUND_TRIP"))
+	if err != nil || roundTrip <= 0 {
+		return conn, err
+	}
+	window, _ := strconv.Atoi(os.Getenv("HAWSER_TEST_WINDOW"))
+	return &far{Conn: conn, roundTrip: roundTrip, window: max(window, 1<<10)}, nil
+}
+
+func (f *far) Write(b []byte) (int, error) {
+	time.Sleep(f.roundTrip)
+	return f.Conn.Write(b)
+}
+
+func (f *far) Read(b []byte) (int, error) {
+	time.Sleep(time.Until(f.next))
+	n, err := f.Conn.Read(b[:min(len(b), f.window)])
+	f.next = time.Now().Add(time.Duration(float64(f.roundTrip) * float64(n) / float64(f.window)))
+	return n, err
+}
+
+// BenchmarkConsumeFar reads the topic with a stock client over the same distance, to compare.
+func BenchmarkConsumeFar(b *testing.B) {
+	address, name := os.Getenv("HAWSER_TEST_KAFKA"), os.Getenv("HAWSER_TEST_TOPIC")
+	if address == "" || name == "" || os.Getenv("HAWSER_TEST_ROUND_TRIP") == "" {
+		b.Skip("set HAWSER_TEST_KAFKA=host:port, HAWSER_TEST_TOPIC, HAWSER_TEST_ROUND_TRIP and HAWSER_TEST_WINDOW")
+	}
+	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ConsumeTopics(name), kgo.Dialer(dialFar))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer client.Close()
+	bytes, begun := 0, time.Now()
+	for ctx.Err() == nil {
+		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { bytes += len(r.Value) })
+	}
+	b.ReportMetric(float64(bytes)/1e6/time.Since(begun).Seconds(), "MB/s")
 }
 
 func usage() (u syscall.Rusage) {

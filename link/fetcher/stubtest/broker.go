@@ -31,6 +31,7 @@ type Broker struct {
 	noSessions bool
 	throttle   time.Duration
 	delay      time.Duration
+	pace       int // bytes a second on each connection, 0 for no bound
 	forgotten  int // how often sessions were forgotten
 }
 
@@ -69,6 +70,9 @@ func (b *Broker) Throttle(d time.Duration) { b.mu.Lock(); b.throttle = d; b.mu.U
 
 // Delay is how long each answer takes on its way.
 func (b *Broker) Delay(d time.Duration) { b.mu.Lock(); b.delay = d; b.mu.Unlock() }
+
+// Pace is how many bytes a second each connection carries, as one whose window is small for its distance.
+func (b *Broker) Pace(bytes int) { b.mu.Lock(); b.pace = bytes; b.mu.Unlock() }
 
 // Accepted is how many connections it has taken.
 func (b *Broker) Accepted() int { b.mu.Lock(); defer b.mu.Unlock(); return b.accepted }
@@ -131,6 +135,9 @@ func (b *Broker) serve(conn net.Conn) {
 		}
 		b.mu.Lock()
 		delay := b.delay
+		if b.pace > 0 {
+			delay += time.Duration(float64(len(out)) / float64(b.pace) * float64(time.Second))
+		}
 		b.mu.Unlock()
 		if delay > 0 {
 			time.Sleep(delay)
