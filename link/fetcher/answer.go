@@ -38,6 +38,9 @@ func (q *part) want(l *loop, cfg *Config) (Want, bool) {
 	if !q.follow(o, cfg) {
 		return Want{}, false
 	}
+	if q.ahead != nil && q.splice {
+		return Want{}, false // first the append under way
+	}
 	leader := q.leader.Load()
 	w := Want{
 		TopicPartition: q.Source, TopicID: q.topicID,
@@ -62,7 +65,10 @@ func (q *part) want(l *loop, cfg *Config) (Want, bool) {
 	if !q.splice && !q.noEpoch {
 		w.LastEpoch = q.lastEpoch(o)
 	}
-	q.asked = asked{generation: o.Generation, offset: w.Offset, epoch: leader.Epoch, splice: q.splice}
+	if q.ahead != nil {
+		w.Offset, w.LastEpoch = q.ahead.offset, q.ahead.epoch
+	}
+	q.asked = asked{generation: o.Generation, offset: w.Offset, epoch: leader.Epoch, splice: q.splice, ahead: q.ahead != nil}
 	return w, true
 }
 

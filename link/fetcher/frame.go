@@ -17,7 +17,7 @@ const (
 // frame is how much one loop asks for at once.
 type frame struct {
 	size int   // bytes to ask for now
-	held int64 // bytes taken from Pool.spare
+	held int64 // bytes taken from Pool.spare: two frames, one that is appended and one that is fetched
 	want int   // what bandwidth and delay ask for; 0 for the configured
 	idle int   // small answers in a row
 }
@@ -28,11 +28,12 @@ func (l *loop) size(cfg *Config) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.spare += l.frame.held
-	base := min(int64(cfg.ResponseMax), max(cfg.MemoryMax/int64(max(len(p.loops), 1)), frameLeast))
+	base := min(int64(cfg.ResponseMax), max(cfg.MemoryMax/int64(max(len(p.loops), 1))/2, frameLeast))
 	grown := max(base, int64(l.frame.want))
-	l.frame.held = max(min(grown, p.spare), min(base, frameLeast))
+	size := max(min(grown, p.spare/2), min(base, frameLeast))
+	l.frame.held = 2 * size
 	p.spare -= l.frame.held
-	l.frame.size = int(l.frame.held)
+	l.frame.size = int(size)
 }
 
 // note learns from an answer that took elapsed, of which roundTrip (0 for unknown) is distance. It returns the answer's bytes.

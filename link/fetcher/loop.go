@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/hawserio/hawser/kafka"
 )
 
 const (
@@ -38,9 +36,9 @@ type loop struct {
 	session  Session
 	serial   int64
 	renewed  time.Time
-	failures int // connections in a row that failed
-	wants    []Want
-	index    map[kafka.TopicPartition][]*part
+	probed   bool      // the connection has shown how fast it is
+	failures int       // connections in a row that failed
+	flying   *exchange // asked already, while the one before is appended
 }
 
 func newLoop(p *Pool, at slot) *loop {
@@ -48,25 +46,60 @@ func newLoop(p *Pool, at slot) *loop {
 }
 
 func (l *loop) run() {
-	defer l.hangUp()
+	defer l.end()
 	for l.pool.ctx.Err() == nil {
-		if l.receive(); len(l.parts) == 0 {
-			if l.linger(); l.retire() {
-				return
+		l.receive()
+		x := l.flying
+		l.flying = nil
+		if x != nil {
+			<-x.done
+		} else {
+			if len(l.parts) == 0 {
+				if l.linger(); l.retire() {
+					return
+				}
+				continue
 			}
+			if x = l.open(); x == nil {
+				continue
+			}
+			l.ask(x)
+		}
+		if x.err != nil {
+			l.failed(x.err)
 			continue
 		}
-		wait := l.build(time.Now())
-		if len(l.wants) == 0 {
-			l.sleep(wait)
-			continue
-		}
+		l.took(x)
+		l.launch(x)
+		l.hand(x)
+	}
+}
+
+// end closes the connection, so that a fetch that is under way returns, and waits for that.
+func (l *loop) end() {
+	l.hangUp()
+	if l.flying != nil {
+		<-l.flying.done
+	}
+}
+
+// open builds the next exchange on an open connection; nil if there is nothing to ask or nobody to ask it.
+func (l *loop) open() *exchange {
+	x := l.build(time.Now())
+	if len(x.wants) == 0 {
+		l.sleep(x.wait)
+		return nil
+	}
+	if l.session == nil {
 		if err := l.connect(); err != nil {
 			l.failed(err)
-			continue
+			return nil
 		}
-		l.fetch(wait)
+		if x = l.build(time.Now()); len(x.wants) == 0 { // now with the splice checks of a new connection
+			return nil
+		}
 	}
+	return x
 }
 
 // receive takes new partitions over.
@@ -82,6 +115,7 @@ func (l *loop) receive() {
 			return cmp.Or(strings.Compare(a.Source.Topic, b.Source.Topic), cmp.Compare(a.Source.Partition, b.Source.Partition))
 		})
 		for _, q := range fresh {
+			q.turn++
 			q.line.Store(l)
 		}
 	}
@@ -122,50 +156,6 @@ func (l *loop) retire() bool {
 	return true
 }
 
-// build fills l.wants with what may be fetched now, and says when the first of the rest may be (0 for none waits).
-func (l *loop) build(now time.Time) (next time.Duration) {
-	cfg := l.pool.cfg.Load()
-	l.size(cfg)
-	l.wants = l.wants[:0]
-	if l.index == nil {
-		l.index = make(map[kafka.TopicPartition][]*part)
-	}
-	clear(l.index)
-	var leaving []*part
-	for _, q := range l.parts {
-		if q.ctx.Err() != nil {
-			continue
-		}
-		if hint := q.hint.Swap(nil); hint != nil {
-			q.take(*hint, q.topicID)
-		}
-		if at := (slot{broker: q.leader.Load().Broker, n: slotOf(q.Source, cfg.Fetchers)}); at != l.at {
-			leaving = append(leaving, q)
-			continue
-		}
-		if wait := q.notBefore.Sub(now); wait > 0 {
-			if next == 0 || wait < next {
-				next = wait
-			}
-			continue
-		}
-		// Two mirrors of one source partition take turns: a session holds a partition once.
-		if len(l.index[q.Source]) > 0 {
-			next = time.Millisecond
-			continue
-		}
-		if want, ok := q.want(l, cfg); ok {
-			l.wants = append(l.wants, want)
-			l.index[q.Source] = append(l.index[q.Source], q)
-		}
-	}
-	for _, q := range leaving {
-		l.remove(q)
-		l.pool.place(q)
-	}
-	return next
-}
-
 func (l *loop) remove(q *part) {
 	l.parts = slices.DeleteFunc(l.parts, func(other *part) bool { return other == q })
 	q.line.Store(nil)
@@ -184,17 +174,13 @@ func (l *loop) sleep(wait time.Duration) {
 	}
 }
 
-// connect opens the session where there is none. A new connection means that every splice must be checked.
+// connect opens a session. A new connection means that every splice must be checked.
 func (l *loop) connect() error {
-	if l.session != nil {
-		return nil
-	}
 	session, err := l.pool.src.Session(l.pool.ctx, l.at.broker)
 	if err != nil {
 		return fmt.Errorf("connect to source broker %d: %w", l.at.broker, err)
 	}
-	l.session, l.serial, l.renewed = session, serials.Add(1), time.Now()
-	l.build(time.Now()) // the wants of a new connection are those of the splice check
+	l.session, l.serial, l.renewed, l.probed = session, serials.Add(1), time.Now(), false
 	return nil
 }
 
@@ -202,74 +188,6 @@ func (l *loop) hangUp() {
 	if l.session != nil {
 		l.session.Close()
 		l.session = nil
-	}
-}
-
-// fetch asks once and hands the answers to their partitions, the small ones first: they wait for no large one's disk.
-func (l *loop) fetch(wait time.Duration) {
-	cfg := l.pool.cfg.Load()
-	ask := Ask{MaxWait: cfg.MaxWait, MinBytes: cfg.MinBytes, MaxBytes: l.frame.size}
-	if wait > 0 {
-		ask.MaxWait = min(ask.MaxWait, wait)
-	}
-	if len(l.wants) == 0 {
-		return
-	}
-	if time.Since(l.renewed) > renewAge {
-		l.renewed = time.Now()
-		if _, err := l.session.Fetch(l.pool.ctx, nil, ask); err != nil {
-			l.failed(err)
-			return
-		}
-	}
-	begun := time.Now()
-	answers, err := l.session.Fetch(l.pool.ctx, l.wants, ask)
-	if err != nil {
-		l.failed(fmt.Errorf("fetch from source broker %d: %w", l.at.broker, err))
-		return
-	}
-	now := time.Now()
-	l.contact.Store(now.UnixNano())
-	if l.failures > 0 {
-		l.failures = 0
-		l.healed()
-	}
-	bytes := l.frame.note(answers, now.Sub(begun), l.session.RoundTrip())
-	slices.SortFunc(answers, func(a, b Fetched) int { return cmp.Compare(len(a.Batches), len(b.Batches)) })
-	for i := range answers {
-		for _, q := range l.index[answers[i].TopicPartition] {
-			l.give(q, &answers[i])
-			l.widen(q, &answers[i], bytes, now.Sub(begun))
-		}
-		answers[i].Batches = nil
-	}
-}
-
-// give lets a partition take its answer and does what it asks for.
-func (l *loop) give(q *part, f *Fetched) {
-	switch q.answer(f) {
-	case stay:
-	case leave:
-		l.remove(q)
-		l.pool.lose(q)
-	case mend:
-		l.remove(q)
-		l.pool.startRepair(q)
-	}
-}
-
-// widen hands a partition that is far behind on a slow long line to stripes.
-func (l *loop) widen(q *part, f *Fetched, bytes int, elapsed time.Duration) {
-	if q.line.Load() != l || q.splice || time.Now().Before(q.noStripes) {
-		return
-	}
-	rate, ok := l.worthStripes(q, f, bytes, elapsed)
-	if !ok {
-		return
-	}
-	if s := l.pool.newStripes(q, f, rate); s != nil {
-		l.remove(q)
-		l.pool.wg.Go(s.run)
 	}
 }
 

@@ -28,6 +28,9 @@ type part struct {
 	status Status
 
 	// the holder's
+	turn      int           // rises each time a loop takes it over
+	served    int           // answers taken
+	ahead     *position     // set while a fetch is built beside an append
 	topicID   kafka.TopicID // the source's, zero where it has none
 	notBefore time.Time     // no fetch and no question until then
 	tries     int           // failures in a row, for the next wait
@@ -52,6 +55,7 @@ type asked struct {
 	offset     kafka.Offset
 	epoch      kafka.LeaderEpoch // the source's leader epoch
 	splice     bool
+	ahead      bool // the offset counts on an append that was under way
 }
 
 // lastEpoch is the epoch of the mirror's last batch, for the log end and generation it was read at.

@@ -66,19 +66,15 @@ type stretch struct {
 	done        chan struct{}
 }
 
-// worthStripes reports whether a partition's answer shows a connection that is slow for its
-// distance, and enough behind it to make up for the effort.
+// worthStripes reports whether a partition had most of an answer and has enough behind it to make up for
+// the effort, and how fast, in bytes a second, the answer came.
 func (l *loop) worthStripes(q *part, f *Fetched, bytes int, elapsed time.Duration) (rate float64, ok bool) {
-	roundTrip := l.session.RoundTrip()
-	if roundTrip < stripesDelay || len(f.Batches) < stretchLeast || len(f.Batches) < bytes/2 {
+	if len(f.Batches) < stretchLeast || len(f.Batches) < bytes/2 || !q.last.known {
 		return 0, false
 	}
-	rate = float64(bytes) / max(elapsed-roundTrip, time.Millisecond).Seconds()
-	if rate*roundTrip.Seconds() > stripesWindow {
-		return 0, false
-	}
+	rate = rateOf(bytes, elapsed, l.session.RoundTrip())
 	behind := float64(f.HighWatermark-q.last.end) * density(f)
-	return rate, q.last.known && behind > rate*4 && behind > 8*stretchLeast
+	return rate, behind > rate*4 && behind > 8*stretchLeast
 }
 
 // density is the bytes an offset takes in an answer.
