@@ -141,6 +141,12 @@ func (m *marks) addGate(epoch kafka.LeaderEpoch, start kafka.Offset) {
 	m.gates = append(m.gates, kafka.EpochStart{Epoch: epoch, Start: start})
 }
 
+// hideBehind shows nothing behind a cut from the moment at which its epoch is published, though the
+// log may not be cut yet: else a reader that has the new epoch could get what is about to go.
+func (m *marks) hideBehind(cut kafka.Offset) {
+	m.logStart, m.synced, m.logEnd = min(m.logStart, cut), min(m.synced, cut), min(m.logEnd, cut)
+}
+
 // install takes in an entry that has been stored.
 func (p *Partition) install(entry meta.Partition) {
 	m := &p.marks
@@ -148,6 +154,9 @@ func (p *Partition) install(entry meta.Partition) {
 	changed := entry.Epoch != m.entry.Epoch || entry.Role != m.entry.Role || entry.Generation != m.entry.Generation
 	m.entry = entry
 	m.gates = slices.DeleteFunc(m.gates, func(g kafka.EpochStart) bool { return g.Epoch <= entry.Epoch })
+	if entry.Cutting != nil {
+		m.hideBehind(*entry.Cutting)
+	}
 	err := m.move()
 	if changed {
 		m.wake()

@@ -17,8 +17,7 @@ import (
 // is there all the same and answers every call with why; the others work.
 // Calling it again opens partitions that were added, and tries those again that could not be opened.
 func (o *Owner) Open(topic *meta.Topic, states *meta.Partitions, cfg TopicConfig) error {
-	o.opening.Lock()
-	defer o.opening.Unlock()
+	defer o.changing(topic.ID)()
 	if states == nil || len(states.List) < int(topic.Partitions) {
 		return fmt.Errorf("open topic %s: it has %d partitions but fewer stored states", topic.Name, topic.Partitions)
 	}

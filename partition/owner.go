@@ -60,7 +60,10 @@ type Owner struct {
 	mu         sync.RWMutex // guards partitions and closed
 	partitions map[kafka.PartitionID]*Partition
 	closed     bool
-	opening    sync.Mutex // held by Open and Delete: one topic is opened or deleted by one at a time
+	// opening is held, by a byte of the topic's id, by Open and Delete: one topic is opened or deleted by
+	// one at a time, several topics at once.
+	opening [256]sync.Mutex
+	busy    sync.RWMutex // held for reading by Open and Delete, for writing by Close
 }
 
 // NewOwner makes an owner without partitions. Zero sizes and delays take the values that Config names.
@@ -118,10 +121,38 @@ func (o *Owner) Configure(topic kafka.TopicID, cfg TopicConfig) {
 // UnsyncedBytes is what a crash would take now, in bytes, over all partitions.
 func (o *Owner) UnsyncedBytes() int64 { return o.syncer.total() }
 
+// changing holds the topic for whoever opens or deletes its partitions, until the function it returns is called.
+func (o *Owner) changing(topic kafka.TopicID) (done func()) {
+	o.busy.RLock()
+	lock := &o.opening[topic[15]]
+	lock.Lock()
+	return func() {
+		lock.Unlock()
+		o.busy.RUnlock()
+	}
+}
+
+// HighestProducerID is the highest producer id of this cluster's own prefix that any log knows, NoProducerID
+// for none: ids handed out must be above it (protocol rule P3).
+func (o *Owner) HighestProducerID() kafka.ProducerID {
+	highest := kafka.NoProducerID
+	for _, p := range o.all(nil) {
+		p.mu.Lock()
+		if p.derived != nil {
+			for id := range p.derived.byID {
+				if id > highest && !isForeign(id, o.cfg.ProducerPrefix) {
+					highest = id
+				}
+			}
+		}
+		p.mu.Unlock()
+	}
+	return highest
+}
+
 // Delete closes the topic's partitions, wakes who waits on them and removes their directories. Repeatable.
 func (o *Owner) Delete(topic kafka.TopicID, partitions int32) error {
-	o.opening.Lock()
-	defer o.opening.Unlock()
+	defer o.changing(topic)()
 	gone := kafka.Errorf(kafka.UnknownTopicOrPartition, "The topic with id %s was deleted.", topic)
 	var errs []error
 	for n := range partitions {
@@ -143,8 +174,8 @@ func (o *Owner) Delete(topic kafka.TopicID, partitions int32) error {
 
 // Close syncs and closes everything.
 func (o *Owner) Close() error {
-	o.opening.Lock()
-	defer o.opening.Unlock()
+	o.busy.Lock()
+	defer o.busy.Unlock()
 	o.mu.Lock()
 	if o.closed {
 		o.mu.Unlock()

@@ -158,7 +158,11 @@ func (p *Partition) outOfRange(offset kafka.Offset, v *view) error {
 }
 
 func (p *Partition) epochView(v *view) epochView {
-	return epochView{published: v.Epoch, inLog: p.log.Epochs(), cuts: v.cuts, logEnd: v.LogEnd}
+	inLog := p.log.Epochs()
+	for len(inLog) > 0 && inLog[len(inLog)-1].Start >= v.LogEnd {
+		inLog = inLog[:len(inLog)-1] // about to be cut off
+	}
+	return epochView{published: v.Epoch, inLog: inLog, cuts: v.cuts, logEnd: v.LogEnd}
 }
 
 // OffsetForLeaderEpoch answers the API of that name, with the rules E1 and E3: dead epochs answer the cut; an
@@ -199,27 +203,4 @@ func (p *Partition) timed(isolation kafka.Isolation, find func(upTo kafka.Offset
 		return none, nil
 	}
 	return found, nil
-}
-
-// DeleteRecords moves the log start forward; NoOffset means the high watermark. Refused on a mirror.
-func (p *Partition) DeleteRecords(to kafka.Offset) (logStart kafka.Offset, err error) {
-	p.order <- struct{}{}
-	defer p.unlockOrder()
-	if err := p.openForAppend(); err != nil {
-		if kafka.CodeOf(err) == kafka.InvalidRequest {
-			err = kafka.Errorf(kafka.InvalidRequest, "Cannot delete records of read-only mirror topic '%s': its log start follows the source's.", p.name.Topic)
-		}
-		return kafka.NoOffset, err
-	}
-	marks := p.Offsets()
-	if to == kafka.NoOffset {
-		to = marks.HighWatermark
-	}
-	if to < 0 || to > marks.HighWatermark {
-		return kafka.NoOffset, kafka.Errorf(kafka.OffsetOutOfRange, "Offset %d of partition %s is above its high watermark %d or negative.", to, p.name, marks.HighWatermark)
-	}
-	if err := p.moveStart(to); err != nil {
-		return kafka.NoOffset, err
-	}
-	return p.Offsets().LogStart, nil
 }
