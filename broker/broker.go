@@ -38,9 +38,11 @@ type Config struct {
 	NodeID    int32
 	// NewIdentity draws a new incarnation and producer prefix, for a directory that was copied.
 	NewIdentity bool
-	Settings    map[string]string
-	Logger      *slog.Logger
-	Version     string
+	// ForgetSecrets opens a directory whose key file is lost: links lose their credentials.
+	ForgetSecrets bool
+	Settings      map[string]string
+	Logger        *slog.Logger
+	Version       string
 }
 
 // Broker is a running broker.
@@ -145,11 +147,14 @@ func (b *Broker) openDir(context.Context) error {
 
 func (b *Broker) openMeta(ctx context.Context) error {
 	m, err := meta.Open(ctx, meta.Config{
-		Dir:         filepath.Join(b.cfg.Dir, "meta"),
-		NodeID:      b.cfg.NodeID,
-		ClusterID:   b.cfg.ClusterID,
-		NewIdentity: b.cfg.NewIdentity,
-		Logger:      b.log,
+		Dir:           filepath.Join(b.cfg.Dir, "meta"),
+		NodeID:        b.cfg.NodeID,
+		ClusterID:     b.cfg.ClusterID,
+		NewIdentity:   b.cfg.NewIdentity,
+		ForgetSecrets: b.cfg.ForgetSecrets,
+		QuotaBytes:    b.values.Int("hawser.metadata.quota.bytes"),
+		Endpoints:     b.values.List("hawser.metadata.endpoints"),
+		Logger:        b.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open metadata: %w", err)
@@ -179,7 +184,34 @@ func (b *Broker) openPartitions(ctx context.Context) error {
 	}, st, b.meta)
 	b.onClose(b.owner.Close)
 	b.topics = newTopics(b)
-	return b.topics.openAll(ctx)
+	if err := b.topics.openAll(ctx); err != nil {
+		return err
+	}
+	return b.raiseProducerIDs(ctx)
+}
+
+// raiseProducerIDs keeps ids from being handed out again that a log already
+// holds: metadata may have been restored from an older copy (rule P3).
+func (b *Broker) raiseProducerIDs(ctx context.Context) error {
+	prefix := b.meta.Image().Cluster.ProducerPrefix
+	highest := kafka.NoProducerID
+	for _, topic := range b.topics.All() {
+		for n := range topic.Partitions {
+			p := b.owner.Get(kafka.PartitionID{Topic: topic.ID, Partition: n})
+			if p == nil {
+				continue
+			}
+			for _, producer := range p.Producers() {
+				if uint32(uint64(producer.ID)>>32) == prefix {
+					highest = max(highest, producer.ID)
+				}
+			}
+		}
+	}
+	if highest == kafka.NoProducerID {
+		return nil
+	}
+	return b.meta.RaiseProducerIDs(ctx, highest)
 }
 
 func (b *Broker) openGroups(ctx context.Context) error {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"github.com/hawserio/hawser/config"
 )
@@ -13,12 +15,22 @@ import (
 // Run starts a broker, says on stderr in one line when it serves, and stops it
 // cleanly when ctx ends.
 func Run(ctx context.Context, cfg Config, stderr io.Writer) error {
-	if err := config.Broker.Check(cfg.Settings); err != nil {
-		return err
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	}
+	// A server.properties that Apache Kafka ran with is welcome: what only Kafka has
+	// a use for is named and left out.
+	settings := maps.Clone(cfg.Settings)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if config.KafkaOnly(name) {
+			cfg.Logger.Warn("this broker has no use for a config that Apache Kafka knows; it is left out", "config", name)
+			delete(settings, name)
+		}
+	}
+	if err := config.Broker.Check(settings); err != nil {
+		return err
+	}
+	cfg.Settings = settings
 	b, err := Start(ctx, cfg)
 	if err != nil {
 		return err

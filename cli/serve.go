@@ -13,12 +13,15 @@ import (
 // ServeOptions is what `hawser serve` was told.
 type ServeOptions struct {
 	DataDir   string
-	Kafka     string            // HOST:PORT to listen on for Kafka; port 0 takes a free one
-	Advertise string            // HOST:PORT that clients are told; empty: what is listened on
-	HTTP      string            // HOST:PORT to listen on for REST, console, metrics
-	ClusterID string            // empty: that of the data directory, or a new one
-	NodeID    int32             // the broker's id
-	Settings  map[string]string // of --config and then --set, by the broker keys' names; not yet checked against the table
+	Kafka     string // HOST:PORT to listen on for Kafka; port 0 takes a free one
+	Advertise string // HOST:PORT that clients are told; empty: what is listened on
+	HTTP      string // HOST:PORT to listen on for REST, console, metrics
+	ClusterID string // empty: that of the data directory, or a new one
+	NodeID    int32  // the broker's id
+	// NewIdentity and ForgetSecrets are for a data directory that was copied, and for one whose key file is lost.
+	NewIdentity   bool
+	ForgetSecrets bool
+	Settings      map[string]string // of --config and then --set, by the broker keys' names; not yet checked against the table
 }
 
 // DemoOptions is what `hawser demo` was told.
@@ -61,6 +64,8 @@ func (a *app) serve() *cobra.Command {
 	flags.StringVar(&opts.HTTP, "http", "127.0.0.1:8090", "`HOST:PORT` for REST, console and metrics")
 	flags.StringVar(&opts.ClusterID, "cluster-id", "", "the cluster's id (default: the one in --data, or a new one)")
 	flags.Int32Var(&opts.NodeID, "node-id", 1, "this broker's id")
+	flags.BoolVar(&opts.NewIdentity, "new-identity", false, "draw a new incarnation and producer id prefix: for a data directory that was copied or restored")
+	flags.BoolVar(&opts.ForgetSecrets, "forget-secrets", false, "start although the file that seals secrets is lost: links lose their credentials")
 	flags.StringVar(&file, "config", "", "properties `file` with broker configs, as Kafka's server.properties")
 	flags.StringArrayVar(&set, "set", nil, "a broker config as `key=value`; wins over --config; may be repeated")
 	return cmd
