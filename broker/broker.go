@@ -223,6 +223,9 @@ func (b *Broker) openGroups(ctx context.Context) error {
 		MaxSize:          int(v.Int("group.max.size")),
 		OffsetsRetention: time.Duration(v.Int("offsets.retention.minutes")) * time.Minute,
 		MetadataMaxBytes: int(v.Int("offset.metadata.max.bytes")),
+		ConsumerSession:  v.Millis("group.consumer.session.timeout.ms"),
+		ConsumerInterval: v.Millis("group.consumer.heartbeat.interval.ms"),
+		ConsumerMaxSize:  int(v.Int("group.consumer.max.size")),
 		Logger:           b.log,
 	}, group.Env{
 		OffsetsPartition:  b.topics.offsetsPartition,
@@ -230,6 +233,7 @@ func (b *Broker) openGroups(ctx context.Context) error {
 		Bounds:            b.topics.bounds,
 		TopicID:           b.topics.idOf,
 		ConfirmTxn:        b.confirmTxn,
+		Image:             b.meta.Image,
 	})
 	b.onClose(func() error { b.groups.Close(); return nil })
 	if err := b.groups.Load(ctx); err != nil {

@@ -14,7 +14,7 @@ import (
 //	that of version 0 always.
 //	v3 flexible encoding; the client's name and version are checked.
 //	v4 no feature has minimum version 0.
-//	Finalized features: transaction.version where transactions are offered, group.version never.
+//	Finalized features: group.version 1 (KIP-848), and transaction.version 2 (KIP-890) where transactions are offered.
 func apiVersions(_ context.Context, c *call, rq *kmsg.ApiVersionsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	if c.version >= 3 && !(softwareName(rq.ClientSoftwareName) && softwareName(rq.ClientSoftwareVersion)) {
@@ -22,7 +22,24 @@ func apiVersions(_ context.Context, c *call, rq *kmsg.ApiVersionsRequest) (kmsg.
 		return resp, nil
 	}
 	resp.ApiKeys = c.Server.apiKeys()
+	c.Server.features(resp)
 	return resp, nil
+}
+
+// features lists what clients take up only when the whole cluster has it (KIP-584).
+func (s *Server) features(resp *kmsg.ApiVersionsResponse) {
+	add := func(name string, level int16) {
+		supported, finalized := kmsg.NewApiVersionsResponseSupportedFeature(), kmsg.NewApiVersionsResponseFinalizedFeature()
+		supported.Name, supported.MinVersion, supported.MaxVersion = name, 1, level
+		finalized.Name, finalized.MinVersionLevel, finalized.MaxVersionLevel = name, level, level
+		resp.SupportedFeatures = append(resp.SupportedFeatures, supported)
+		resp.FinalizedFeatures = append(resp.FinalizedFeatures, finalized)
+	}
+	resp.FinalizedFeaturesEpoch = 1 // they never change while a broker runs
+	add("group.version", 1)
+	if s.Transactions != nil {
+		add("transaction.version", 2)
+	}
 }
 
 func (s *Server) apiKeys() []kmsg.ApiVersionsResponseApiKey {

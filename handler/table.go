@@ -76,6 +76,8 @@ var apis = []api{
 	{key: 61, name: "DescribeProducers", min: 0, max: 0, handle: on(describeProducers)},
 	{key: 65, name: "DescribeTransactions", min: 0, max: 0, handle: on(describeTransactions), needs: transactions},
 	{key: 66, name: "ListTransactions", min: 0, max: 2, handle: on(listTransactions), needs: transactions},
+	{key: 68, name: "ConsumerGroupHeartbeat", min: 0, max: 1, handle: on(consumerGroupHeartbeat)},
+	{key: 69, name: "ConsumerGroupDescribe", min: 0, max: 1, handle: on(consumerGroupDescribe)},
 	{key: 74, name: "ListConfigResources", min: 0, max: 1, handle: on(listConfigResources)},
 	{key: 75, name: "DescribeTopicPartitions", min: 0, max: 0, handle: on(describeTopicPartitions)},
 }
