@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,4 +158,31 @@ func of(t testing.TB, spec batch.Spec, records ...batch.Record) batch.Batch {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// countingDir counts the bytes that are read from its files.
+type countingDir struct {
+	store.Dir
+	read atomic.Int64
+}
+
+func (d *countingDir) Open(name string) (store.File, error)   { return d.counted(d.Dir.Open(name)) }
+func (d *countingDir) Create(name string) (store.File, error) { return d.counted(d.Dir.Create(name)) }
+
+func (d *countingDir) counted(f store.File, err error) (store.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &countingFile{f, d}, nil
+}
+
+type countingFile struct {
+	store.File
+	dir *countingDir
+}
+
+func (f *countingFile) ReadAt(p []byte, at int64) (int, error) {
+	n, err := f.File.ReadAt(p, at)
+	f.dir.read.Add(int64(n))
+	return n, err
 }
