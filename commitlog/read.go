@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sort"
+	"sync"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
@@ -113,9 +114,14 @@ func (l *Log) readOnce(want span) (Slice, error) {
 	return Slice{File: v.file.File, Position: from, Length: to - from, release: v.file.release}, nil
 }
 
+// lookBufs are buffers for find.
+var lookBufs = sync.Pool{New: func() any { b := make([]byte, 0, lookChunk); return &b }}
+
 // find is where the wanted batches begin and end in the segment.
 func (v *view) find(want span) (from, to int64, err error) {
-	s := scanner{file: v.file, pos: v.positionOf(want.from), end: v.size, chunk: lookChunk, heads: true}
+	buf := lookBufs.Get().(*[]byte)
+	defer lookBufs.Put(buf)
+	s := scanner{file: v.file, pos: v.positionOf(want.from), end: v.size, chunk: lookChunk, heads: true, buf: (*buf)[:0]}
 	at, first, n, err := s.seek(want.from)
 	if err != nil {
 		return 0, 0, fmt.Errorf("read segment %s at %d: %w", logName(v.base), s.pos, err)
