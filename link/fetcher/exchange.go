@@ -58,7 +58,7 @@ func (l *loop) build(now time.Time) *exchange {
 	}
 	var leaving []*part
 	for _, q := range l.parts {
-		if q.ctx.Err() != nil {
+		if q.off.Load() {
 			continue
 		}
 		if hint := q.hint.Swap(nil); hint != nil {

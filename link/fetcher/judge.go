@@ -47,6 +47,8 @@ type verdictOf struct {
 // divergence (rules E2, E6, cases C03 to C05), and neither asks nor changes anything.
 func judge(f facts) verdictOf {
 	switch {
+	case f.sourceStart > f.sourceEnd:
+		return verdictOf{act: lookAgain} // two answers of two moments, or nonsense
 	case f.sourceStart > f.mirrorEnd:
 		return verdictOf{act: jump}
 	case f.empty && f.sourceEnd < f.mirrorEnd:

@@ -22,6 +22,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{"fits", func(*facts) {}, goOn, 0, NoFault, false},
 		{"C03: source starts after the mirror's end", func(f *facts) { f.sourceStart = 101 }, jump, 0, NoFault, false},
+		{"source starts after its own end", func(f *facts) { f.sourceStart = 121 }, lookAgain, 0, NoFault, false},
 		{"source starts at the mirror's end", func(f *facts) { f.sourceStart = 100 }, goOn, 0, NoFault, false},
 		{"C05: lost tail", func(f *facts) { f.shared = 90 }, truncate, 90, NoFault, false},
 		{"C05: nothing shared but the start", func(f *facts) { f.shared, f.mirrorStart = 10, 40 }, truncate, 40, NoFault, false},

@@ -104,7 +104,7 @@ func (l *loop) open() *exchange {
 
 // receive takes new partitions over.
 func (l *loop) receive() {
-	l.parts = slices.DeleteFunc(l.parts, func(q *part) bool { return q.gone.Load() || q.ctx.Err() != nil })
+	l.parts = slices.DeleteFunc(l.parts, func(q *part) bool { return q.off.Load() })
 	l.pool.mu.Lock()
 	fresh := l.inbox
 	l.inbox = nil

@@ -22,6 +22,7 @@ type part struct {
 	line   atomic.Pointer[loop]   // the loop that fetches it, for LastContact
 
 	work sync.Mutex  // held while Target is called
+	off  atomic.Bool // being dropped: set before cancel, cheaper to ask than ctx
 	gone atomic.Bool // dropped: Target is called no more; set under work
 
 	mu     sync.Mutex // guards status
@@ -142,8 +143,12 @@ func (q *part) well() {
 	}
 }
 
-// heard notes an answer without error.
+// heard notes an answer without error. A log start beyond the high watermark cannot be, and is not
+// believed: the mirror would delete what the source still has.
 func (q *part) heard(f *Fetched) {
+	if f.LogStart > f.HighWatermark {
+		f.LogStart = -1
+	}
 	if f.LogStart >= 0 {
 		q.start = f.LogStart
 	}

@@ -140,6 +140,7 @@ func (p *Pool) Drop(mirrorTopic string) {
 // drop first calls all of them off, so that their appends end together, and then waits for each.
 func drop(parts []*part) {
 	for _, q := range parts {
+		q.off.Store(true)
 		q.cancel()
 	}
 	for _, q := range parts {

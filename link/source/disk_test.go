@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
+	"github.com/hawserio/hawser/link/fetcher/stubtest"
 	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
@@ -192,3 +194,85 @@ func cpu() time.Duration {
 }
 
 func rss() int64 { return usage().Maxrss >> 10 }
+
+// BenchmarkQuietPartitions mirrors 1,000 partitions of a real Kafka that get a record a second each, and
+// measures how long after the producer's acknowledgement a record is in the mirror.
+func BenchmarkQuietPartitions(b *testing.B) {
+	address := os.Getenv("HAWSER_TEST_KAFKA")
+	if address == "" {
+		b.Skip("set HAWSER_TEST_KAFKA=host:port")
+	}
+	const partitions, seconds = 1000, 10
+	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
+	defer cancel()
+	topic := "quiet-" + kafka.NewTopicID().String()
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	if resp, err := admin.CreateTopic(ctx, partitions, 1, nil, topic); err != nil || resp.Err != nil {
+		b.Fatal(resp, err)
+	}
+	defer admin.DeleteTopic(context.Background(), topic)
+	c, err := source.Dial(source.Config{Bootstrap: []string{address}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	topics, err := c.Topics(ctx, []string{topic})
+	if err != nil {
+		b.Fatal(err)
+	}
+	pool := fetcher.New(c, fetcher.Config{}, nil)
+	defer pool.Close()
+	var list []fetcher.Assignment
+	targets := make([]*stubtest.Target, partitions)
+	for i := range targets {
+		tp := kafka.TopicPartition{Topic: topic, Partition: int32(i)}
+		targets[i] = stubtest.NewTarget(0).CountOnly()
+		list = append(list, fetcher.Assignment{Source: tp, SourceID: topics[0].ID, Mirror: tp, Target: targets[i]})
+	}
+	pool.Assign(list)
+	var mu sync.Mutex
+	var lags []time.Duration
+	var wg sync.WaitGroup
+	record := func(i int) {
+		if err := client.ProduceSync(ctx, &kgo.Record{Partition: int32(i), Value: []byte("quiet")}).FirstErr(); err != nil {
+			b.Error(err)
+			return
+		}
+		acked := time.Now()
+		targets[i].Await(ctx, func(o partition.Offsets) bool { return o.LogEnd > 0 })
+		mu.Lock()
+		lags = append(lags, time.Since(acked))
+		mu.Unlock()
+	}
+	for i := range partitions {
+		record(i)
+	}
+	lags = nil
+	before, tick := cpu(), time.NewTicker(time.Second/partitions)
+	defer tick.Stop()
+	for n := range partitions * seconds {
+		<-tick.C
+		i := n % partitions
+		round := kafka.Offset(n/partitions + 2)
+		wg.Go(func() {
+			if err := client.ProduceSync(ctx, &kgo.Record{Partition: int32(i), Value: []byte("quiet")}).FirstErr(); err != nil {
+				b.Error(err)
+				return
+			}
+			acked := time.Now()
+			targets[i].Await(ctx, func(o partition.Offsets) bool { return o.LogEnd >= round })
+			mu.Lock()
+			defer mu.Unlock()
+			lags = append(lags, time.Since(acked))
+		})
+	}
+	wg.Wait()
+	slices.Sort(lags)
+	b.Logf("%d records, lag p50 %v p99 %v max %v, CPU with the producer %v", len(lags), lags[len(lags)/2], lags[len(lags)*99/100], lags[len(lags)-1], cpu()-before)
+	b.ReportMetric(float64(lags[len(lags)*99/100].Microseconds())/1000, "p99-ms")
+}
