@@ -71,7 +71,10 @@ func (r *running) probe(ctx context.Context) {
 	r.mu.Unlock()
 	if before.Reach != now.Reach {
 		r.ls.env.Events.Emit(event.LinkStateChanged{Link: r.name, From: health(before.Reach).String(), To: health(now.Reach).String(), Code: now.Problem.Code, Text: now.Problem.Text})
-		r.wake()
+		r.hurry()
+		for _, t := range r.tasks {
+			t.Poke()
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/plan"
 )
@@ -43,8 +45,7 @@ func (a *AutoCreate) Run(ctx context.Context) Result {
 		create, problems = plan.AutoCreate(facts)
 	}
 	res := Result{Problems: problems}
-	for _, name := range create {
-		err := a.Here.CreateMirror(ctx, name)
+	for i, err := range a.createAll(ctx, create) {
 		switch {
 		case ctx.Err() != nil:
 			return a.failed(ctx.Err())
@@ -53,11 +54,32 @@ func (a *AutoCreate) Run(ctx context.Context) Result {
 		case kafka.CodeOf(err) == kafka.TopicAuthorizationFailed:
 			// The link may not read it, so it is not to be mirrored.
 		default:
-			res.Problems = append(res.Problems, plan.Problem{Code: a.Here.Code(err), Text: fmt.Sprintf("source topic %s: %v", name, err)})
+			res.Problems = append(res.Problems, plan.Problem{Code: a.Here.Code(err), Text: fmt.Sprintf("source topic %s: %v", create[i], err)})
 		}
 	}
 	sortProblems(res.Problems)
 	return res
+}
+
+// createsAtOnce is how many mirrors are made at the same time.
+const createsAtOnce = 8
+
+// createAll makes mirrors of all of them, and answers each one's error.
+func (a *AutoCreate) createAll(ctx context.Context, names []string) []error {
+	errs := make([]error, len(names))
+	var g errgroup.Group
+	g.SetLimit(createsAtOnce)
+	for i, name := range names {
+		g.Go(func() error {
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				errs[i] = a.Here.CreateMirror(ctx, name)
+			}
+			return nil
+		})
+	}
+	// The functions return no error: each stands in its place.
+	_ = g.Wait()
+	return errs
 }
 
 // topicsAtOnce is how many topics' configs are asked for in one call.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 
 // fakeHere is this cluster in memory; fakeSource the source. A test drives both from one goroutine.
 type fakeHere struct {
+	mu       sync.Mutex // guards created: mirrors are made side by side
 	mirrors  []Mirror
 	end      kafka.Offset
 	commits  map[string]map[kafka.TopicPartition]plan.Commit
@@ -82,6 +84,8 @@ func (h *fakeHere) Commit(_ context.Context, group string, copies []plan.Commit,
 	return len(copies), nil
 }
 func (h *fakeHere) CreateMirror(_ context.Context, source string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.broken[source] {
 		return kafka.Errorf(kafka.TopicAuthorizationFailed, "no")
 	}
@@ -235,6 +239,7 @@ func TestC45_C49_AutoCreateGoesOnPastFailures(t *testing.T) {
 	}
 	a := &AutoCreate{Source: of(s), Here: h, Prefix: func() string { return "w_" }, Filters: func() plan.Filters { return filters }}
 	res := a.Run(t.Context())
+	slices.Sort(h.created)
 	if !slices.Equal(h.created, []string{"a", "stopped"}) {
 		t.Errorf("created %v, want a and stopped: b is denied, mirror is itself one", h.created)
 	}
