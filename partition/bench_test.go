@@ -116,6 +116,7 @@ func manyMirrors(t testing.TB, count int) (*bed, []kafka.TopicID) {
 				p.syncOnce()
 				return p.Err()
 			}))
+			bed.syncerIdle()
 			bed.Owner.syncer.delay = time.Hour
 		}
 	}

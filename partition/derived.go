@@ -17,18 +17,21 @@ type derived struct {
 	producers
 	aborted abortedIndex
 	recent  []meta.BatchMark // the last batches, newest last; up to 2*recentMax before it is cut
-	end     kafka.Offset     // exclusive
-	jumped  kafka.Offset     // To of the last jump taken in, NoOffset for none
+	// recentFrom is the offset from which recent has every batch.
+	recentFrom kafka.Offset
+	end        kafka.Offset // exclusive
+	jumped     kafka.Offset // To of the last jump taken in, NoOffset for none
 }
 
 func newDerived(start kafka.Offset) *derived {
-	return &derived{producers: newProducers(), end: start, jumped: kafka.NoOffset}
+	return &derived{producers: newProducers(), recentFrom: start, end: start, jumped: kafka.NoOffset}
 }
 
 // take applies a batch that is in the log now; ok says that it ended a transaction.
 func (d *derived) take(b batch.Batch, nowMs int64) (ended decided, ok bool) {
 	if len(d.recent) == 2*recentMax {
 		d.recent = d.recent[:copy(d.recent, d.recent[recentMax:])]
+		d.recentFrom = d.recent[0].Base
 	}
 	d.recent = append(d.recent, meta.BatchMark{Base: b.BaseOffset(), Epoch: b.LeaderEpoch(), CRC: b.CRC()})
 	d.end = b.NextOffset()
@@ -65,9 +68,19 @@ func (d *derived) replayJumps(jumps []meta.Jump, upTo kafka.Offset) {
 	}
 }
 
-// marks is at most the n last batches, newest last, in memory of the caller's own.
-func (d *derived) marks(n int) []meta.BatchMark {
-	return slices.Clone(d.recent[max(0, len(d.recent)-n):])
+// marks is the n last batches, newest last, in memory of the caller's own, or all of a log that
+// starts at start and has fewer. ok is false when that is not known.
+func (d *derived) marks(n int, start kafka.Offset) (marks []meta.BatchMark, ok bool) {
+	if len(d.recent) < n && d.recentFrom > start {
+		return nil, false
+	}
+	return slices.Clone(d.recent[max(0, len(d.recent)-n):]), true
+}
+
+// forgetBatches says that the log was emptied and starts at start.
+func (d *derived) forgetBatches(start kafka.Offset) {
+	d.recent, d.recentFrom = nil, start
+	d.dropBelow(start)
 }
 
 // dropBelow forgets what only readers below the log start could ask for.

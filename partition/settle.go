@@ -86,8 +86,7 @@ func (p *Partition) cutLog(entry meta.Partition) (cut bool, err error) {
 			return cut, p.storageError("empty the log", err)
 		}
 		if p.derived != nil {
-			p.derived.recent = nil
-			p.derived.dropBelow(entry.Jumps[n-1].To)
+			p.derived.forgetBatches(entry.Jumps[n-1].To)
 		}
 	}
 	return cut, nil

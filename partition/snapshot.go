@@ -138,6 +138,9 @@ func decodeDerived(content []byte) (*derived, error) {
 	if r.bad || len(r.rest) > 0 {
 		return nil, errSnapshot
 	}
+	if len(d.recent) > 0 {
+		d.recentFrom = d.recent[0].Base
+	}
 	return d, nil
 }
 

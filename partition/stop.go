@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 
@@ -38,7 +39,13 @@ func (o *Owner) StopMirrors(ctx context.Context, topics []kafka.TopicID, link st
 		marks := min(recentMax, max(4, marksBytes/markBytes/partitions[p.id.Topic]))
 		orders = append(orders, p.stopOrder(link, marks))
 	}
-	return o.carryOut(ctx, orders)
+	var missing []error
+	for _, t := range topics {
+		if partitions[t] == 0 {
+			missing = append(missing, kafka.Errorf(kafka.UnknownTopicID, "The topic with id %s has no partitions here to stop.", t))
+		}
+	}
+	return errors.Join(append(missing, o.carryOut(ctx, orders))...)
 }
 
 // stopOrder stops one mirror, naming at most so many of its last batches.
@@ -70,12 +77,12 @@ func (p *Partition) stopOrder(link string, marks int) *order {
 func (p *Partition) stopPoint(link string, marks int) (meta.StopPoint, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	stop := meta.StopPoint{Offset: p.end(), Epoch: p.log.LastEpoch(), Link: link, LastBatches: p.derived.marks(marks)}
-	if len(stop.LastBatches) == marks {
-		return stop, nil
-	}
+	stop := meta.StopPoint{Offset: p.end(), Epoch: p.log.LastEpoch(), Link: link}
 	var err error
-	stop.LastBatches, err = p.lastBatches(marks)
+	var known bool
+	if stop.LastBatches, known = p.derived.marks(marks, p.log.StartOffset()); !known {
+		stop.LastBatches, err = p.lastBatches(marks)
+	}
 	return stop, err
 }
 
