@@ -100,6 +100,10 @@ func (t transactions) ListTransactions(ctx context.Context, rq *kmsg.ListTransac
 	return t.txns.ListTransactions(ctx, rq)
 }
 
+func (t transactions) Enlist(ctx context.Context, transactionalID string, partitions []kafka.TopicPartition, id kafka.ProducerID, epoch int16) error {
+	return t.txns.Enlist(ctx, transactionalID, partitions, id, epoch)
+}
+
 func (t transactions) Confirm(ctx context.Context, transactionalID string, tp kafka.TopicPartition, id kafka.ProducerID, epoch int16, mode handler.Enlist) error {
 	how := txn.EnlistBefore
 	if mode == handler.EnlistImplicit {

@@ -25,6 +25,9 @@ func produce(ctx context.Context, c *call, rq *kmsg.ProduceRequest) (kmsg.Respon
 	w := &producing{call: c, rq: rq, resp: kmsg.NewPtrProduceResponse()}
 	w.deadline = time.Now().Add(time.Duration(rq.TimeoutMillis) * time.Millisecond)
 	refused := w.refuseAll()
+	if refused == nil {
+		w.enlist(ctx)
+	}
 	for i := range rq.Topics {
 		w.topic(ctx, &rq.Topics[i], refused)
 	}
@@ -166,6 +169,31 @@ func (w *producing) checkRecords(records []byte) error {
 		return kafka.Errorf(kafka.UnsupportedCompressionType, "Produce requests with version %d are not allowed to use ZStandard compression", w.version)
 	}
 	return nil
+}
+
+// enlist takes all partitions of the request into its transaction at once (v12). What is wrong with it, the
+// confirmation of each partition says again.
+func (w *producing) enlist(ctx context.Context) {
+	if w.version < 12 || w.Transactions == nil || w.rq.TransactionID == nil {
+		return
+	}
+	var list []kafka.TopicPartition
+	var first batch.Batch
+	for i := range w.rq.Topics {
+		t, err := w.writable(&w.rq.Topics[i])
+		if err != nil {
+			continue
+		}
+		for _, p := range w.rq.Topics[i].Partitions {
+			if b, _, err := batch.Split(p.Records); err == nil && b.IsTransactional() && has(t, p.Partition) {
+				first = b
+				list = append(list, kafka.TopicPartition{Topic: t.Name, Partition: p.Partition})
+			}
+		}
+	}
+	if len(list) > 1 {
+		_ = w.Transactions.Enlist(ctx, *w.rq.TransactionID, list, first.ProducerID(), first.ProducerEpoch())
+	}
 }
 
 // confirm is the coordinator's word on a transactional batch, nil where there is no coordinator (rule P2).

@@ -150,6 +150,8 @@ type Transactions interface {
 	WriteTxnMarkers(context.Context, *kmsg.WriteTxnMarkersRequest) *kmsg.WriteTxnMarkersResponse
 	DescribeTransactions(context.Context, *kmsg.DescribeTransactionsRequest) *kmsg.DescribeTransactionsResponse
 	ListTransactions(context.Context, *kmsg.ListTransactionsRequest) *kmsg.ListTransactionsResponse
+	// Enlist takes several partitions into the transaction at once, before each is confirmed: one write instead of many.
+	Enlist(ctx context.Context, transactionalID string, partitions []kafka.TopicPartition, id kafka.ProducerID, epoch int16) error
 	// Confirm says nil if the partition is in the ongoing transaction of (id, epoch): what partition.Append asks (rule P2).
 	// implicit is for Produce v12 and later, which adds the partition to the transaction itself (KIP-890).
 	Confirm(ctx context.Context, transactionalID string, tp kafka.TopicPartition, id kafka.ProducerID, epoch int16, mode Enlist) error

@@ -188,6 +188,17 @@ func (c *Coordinator) Confirm(ctx context.Context, transactionalID string, tp ka
 	return produceError(code, transactionalID, tp, mode)
 }
 
+// Enlist takes several partitions into the transaction at once, as EnlistImplicit does one by one.
+func (c *Coordinator) Enlist(ctx context.Context, transactionalID string, partitions []kafka.TopicPartition, id kafka.ProducerID, epoch int16) error {
+	for _, tp := range partitions {
+		if code := c.mayAdd(tp); code != kafka.None {
+			return produceError(code, transactionalID, tp, EnlistImplicit)
+		}
+	}
+	code := c.enlist(ctx, enlistment{transactionalID, identity{id, epoch}, partitions, 2})
+	return produceError(code, transactionalID, kafka.TopicPartition{}, EnlistImplicit)
+}
+
 // produceError turns a coordinator's code into one that producers know what to do with, as Kafka's brokers do.
 func produceError(code kafka.ErrorCode, transactionalID string, tp kafka.TopicPartition, mode Enlist) error {
 	switch code {
