@@ -7,13 +7,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ApiVersions, key 18, versions 0-4. Lists the table.
+// ApiVersions, key 18, versions 0-5. Lists the table.
 //
-//	A version above 4 is answered in the form of version 0, with
+//	A version above 5 is answered in the form of version 0, with
 //	UNSUPPORTED_VERSION and the whole list (KIP-511); the header of the answer is
 //	that of version 0 always.
 //	v3 flexible encoding; the client's name and version are checked.
 //	v4 no feature has minimum version 0.
+//	v5 the cluster and broker that the client wants to reach; another one is REBOOTSTRAP_REQUIRED (KIP-1242).
 //	Finalized features: group.version 1 (KIP-848), and transaction.version 2 (KIP-890) where transactions are offered.
 func apiVersions(_ context.Context, c *call, rq *kmsg.ApiVersionsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrApiVersionsResponse()
@@ -21,9 +22,26 @@ func apiVersions(_ context.Context, c *call, rq *kmsg.ApiVersionsRequest) (kmsg.
 		resp.ErrorCode = int16(kafka.InvalidRequest)
 		return resp, nil
 	}
+	if c.version >= 5 {
+		if err := c.addressee(rq.ClusterID, rq.NodeID); err != nil {
+			resp.ErrorCode = code(err)
+			return resp, nil
+		}
+	}
 	resp.ApiKeys = c.Server.apiKeys()
 	c.Server.features(resp)
 	return resp, nil
+}
+
+// addressee says whether the client reached whom it wanted. Both or neither are given.
+func (c *call) addressee(cluster *string, node int32) error {
+	switch {
+	case (cluster == nil) != (node == -1):
+		return kafka.Errorf(kafka.InvalidRequest, "Cluster id and node id go together.")
+	case cluster != nil && (*cluster != c.ClusterID || node != c.NodeID):
+		return kafka.Errorf(kafka.RebootstrapRequired, "This is broker %d of cluster %s.", c.NodeID, c.ClusterID)
+	}
+	return nil
 }
 
 // features lists what clients take up only when the whole cluster has it (KIP-584).

@@ -19,7 +19,7 @@ func apiVersionsRequest() *kmsg.ApiVersionsRequest {
 
 func TestC77_ApiVersionsWithAnUnknownVersion(t *testing.T) {
 	w := newWorld(t, nil).serve()
-	for _, version := range []int16{5, 99, 0x7fff, -1} {
+	for _, version := range []int16{6, 99, 0x7fff, -1} {
 		c := w.dial()
 		rq := apiVersionsRequest()
 		rq.SetVersion(4)
@@ -47,7 +47,7 @@ func TestC77_ApiVersionsWithAnUnknownVersion(t *testing.T) {
 func TestC77_BadClientSoftwareName(t *testing.T) {
 	c := newWorld(t, nil).serve().dial()
 	for name, ok := range map[string]bool{"a": true, "a-b.c": true, "": false, "-a": false, "a.": false, "a b": false, "é": false} {
-		for _, version := range []int16{0, 3, 4} {
+		for _, version := range []int16{0, 3, 4, 5} {
 			rq := apiVersionsRequest()
 			rq.ClientSoftwareName = name
 			want := int16(0)
@@ -263,6 +263,36 @@ func TestC94_MetadataNamesTheListenerThatWasAsked(t *testing.T) {
 		}
 		if broker.NodeID != found.NodeID {
 			t.Errorf("C83: the coordinator %d is not among the brokers", found.NodeID)
+		}
+	}
+}
+
+func TestApiVersionsToAnotherBroker(t *testing.T) {
+	c := newWorld(t, nil).serve().dial()
+	for _, tc := range []struct {
+		cluster *string
+		node    int32
+		want    kafka.ErrorCode
+	}{
+		{nil, -1, kafka.None}, {text(testCluster), testNode, kafka.None},
+		{text(testCluster), 7, kafka.RebootstrapRequired}, {text("another"), testNode, kafka.RebootstrapRequired},
+		{text(testCluster), -1, kafka.InvalidRequest}, {nil, testNode, kafka.InvalidRequest},
+	} {
+		rq := apiVersionsRequest()
+		rq.ClusterID, rq.NodeID = tc.cluster, tc.node
+		if got := ask[*kmsg.ApiVersionsResponse](c, 5, rq); got.ErrorCode != int16(tc.want) {
+			t.Errorf("cluster %v node %d: error %d, want %v", tc.cluster, tc.node, got.ErrorCode, tc.want)
+		}
+	}
+}
+
+func TestApiVersionsFeatures(t *testing.T) {
+	c := newWorld(t, nil).serve().dial()
+	for _, version := range []int16{3, 4, 5} {
+		got := ask[*kmsg.ApiVersionsResponse](c, version, apiVersionsRequest())
+		if len(got.SupportedFeatures) != 1 || got.SupportedFeatures[0].Name != "group.version" ||
+			len(got.FinalizedFeatures) != 1 || got.FinalizedFeatures[0].MaxVersionLevel != 1 || got.FinalizedFeaturesEpoch < 0 {
+			t.Errorf("version %d, without transactions: %+v", version, got)
 		}
 	}
 }

@@ -50,7 +50,7 @@ var apis = []api{
 	{key: 15, name: "DescribeGroups", min: 0, max: 6, handle: on(describeGroups)},
 	{key: 16, name: "ListGroups", min: 0, max: 5, handle: on(listGroups)},
 	{key: 17, name: "SaslHandshake", min: 0, max: 1, handle: on(saslHandshake)},
-	{key: 18, name: "ApiVersions", min: 0, max: 4, handle: on(apiVersions)},
+	{key: 18, name: "ApiVersions", min: 0, max: 5, handle: on(apiVersions)},
 	{key: 19, name: "CreateTopics", min: 2, max: 7, handle: on(createTopics), note: "the config `hawser.mirror.link` makes a mirror topic"},
 	{key: 20, name: "DeleteTopics", min: 1, max: 6, handle: on(deleteTopics)},
 	{key: 21, name: "DeleteRecords", min: 0, max: 2, handle: on(deleteRecords), note: "refused on mirror topics"},
