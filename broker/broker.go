@@ -55,6 +55,7 @@ type Broker struct {
 	store   store.Store
 	owner   *partition.Owner
 	topics  *topics
+	cleaner *cleaner
 	groups  *group.Coordinator
 	links   *link.Links
 	txns    *txn.Coordinator
@@ -88,7 +89,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 			err = errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	steps := []func(context.Context) error{b.openDir, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.openLinks, b.openKafka, b.openHTTP}
+	steps := []func(context.Context) error{b.openDir, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.openLinks, b.openCleaner, b.openKafka, b.openHTTP}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, err

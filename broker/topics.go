@@ -124,22 +124,14 @@ func (b *Broker) topicConfig(topic *meta.Topic) partition.TopicConfig {
 		TimestampAfterMaxMs:  v.Int("message.timestamp.after.max.ms"),
 		Compression:          v.Text("compression.type"),
 		Compacted:            slices.Contains(v.List("cleanup.policy"), "compact"),
+		Retain:               retainPolicy(v),
 	}
 }
 
 // topicDefaults is the broker's own values for topic keys, by the topic's names.
 func (b *Broker) topicDefaults() map[string]string {
 	node, cluster, static := (&configs{b}).Broker()
-	defaults := map[string]string{}
-	for _, key := range config.Topic.Keys() {
-		for _, layer := range []map[string]string{node, cluster, static} {
-			if value, ok := layer[key.BrokerKey]; ok && key.BrokerKey != "" {
-				defaults[key.Name] = value
-				break
-			}
-		}
-	}
-	return defaults
+	return config.TopicDefaults(node, cluster, static)
 }
 
 // ByName implements handler.Topics.

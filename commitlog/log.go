@@ -136,7 +136,7 @@ func (l *Log) Segments() []SegmentInfo {
 	defer l.mu.RUnlock()
 	infos := make([]SegmentInfo, len(l.segs))
 	for i, g := range l.segs {
-		infos[i] = SegmentInfo{Base: g.base, Next: g.next, Bytes: g.size, MaxTimestamp: g.maxTime, Active: i == len(l.segs)-1}
+		infos[i] = SegmentInfo{Base: g.base, Next: g.next, Bytes: g.size, MaxTimestamp: g.maxTime, Created: g.created, Active: i == len(l.segs)-1}
 	}
 	return infos
 }
@@ -147,6 +147,7 @@ type SegmentInfo struct {
 	Next         kafka.Offset // exclusive end
 	Bytes        int64
 	MaxTimestamp int64 // Unix ms, -1 if it holds no record
+	Created      int64 // Unix ms of the first append; after a recovery the first batch's time, 0 if it had none
 	Active       bool
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hawserio/hawser/commitlog"
+	"github.com/hawserio/hawser/commitlog/retain"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/store"
@@ -44,6 +45,7 @@ type TopicConfig struct {
 	TimestampAfterMaxMs  int64
 	Compression          string // compression.type: producer, uncompressed, gzip, snappy, lz4, zstd
 	Compacted            bool   // cleanup.policy has compact: records need keys
+	Retain               retain.Policy
 }
 
 // openAtOnce is how many logs are opened, synced or closed at the same time when there are many.
