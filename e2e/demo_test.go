@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,6 +81,21 @@ func (g *guided) steps(n int) {
 	}
 }
 
+// find reads on until the text has the pattern and returns its group.
+func (g *guided) find(pattern string) string {
+	g.t.Helper()
+	for {
+		if found := regexp.MustCompile(pattern).FindStringSubmatch(g.text.String()); found != nil {
+			return found[1]
+		}
+		text, err := g.out.ReadString('\n')
+		g.text.WriteString(text)
+		if err != nil {
+			g.t.Fatalf("the tour ended without %q: %v\n%s", pattern, err, g.text.String())
+		}
+	}
+}
+
 // ends lets the rest run and wants exit code 1 and the words in its last line.
 func (g *guided) ends(words string) {
 	g.t.Helper()
@@ -99,10 +115,11 @@ func (g *guided) ends(words string) {
 func TestDemo_SaysThatTheSourceEndedTooEarly(t *testing.T) {
 	g := startTour(t)
 	g.steps(1)
-	found := regexp.MustCompile(`east: .*pid (\d+)`).FindStringSubmatch(g.text.String())
+	pid, err := strconv.Atoi(g.find(`east: .*pid (\d+)`))
+	if err != nil {
+		t.Fatal(err)
+	}
 	g.steps(1)
-	var pid int
-	fmt.Sscan(found[1], &pid)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -140,9 +157,9 @@ func TestDemo_FindsAFlippedByteOfTheMirror(t *testing.T) {
 func TestDemo_SaysThatFailoverWasRefused(t *testing.T) {
 	g := startTour(t)
 	g.steps(1)
-	url := regexp.MustCompile(`west: .*(http://[0-9.:]+)`).FindStringSubmatch(g.text.String())[1]
+	url := g.find(`west: .*(http://[0-9.:]+)`)
 	g.steps(5)
-	out, err := exec.CommandContext(testContext(t), binary, "mirror", "failover", "orders", "--link", "from-east", "--url", url).CombinedOutput()
+	out, err := exec.CommandContext(testContext(t), binary, "mirror", "failover", "orders", "--link", "from-east", "--wait", "--url", url).CombinedOutput()
 	if err != nil {
 		t.Fatalf("fail over beforehand: %v\n%s", err, out)
 	}
