@@ -459,6 +459,7 @@ type fakeSource struct {
 	ends    map[kafka.TopicPartition]kafka.Offset
 	brokers []source.Broker
 	probes  int
+	moving  int // how many of the next ListOffset are answered as by a leader that does not know yet
 }
 
 func newFakeSource() *fakeSource {
@@ -576,6 +577,10 @@ func (s *fakeSource) GroupOffsets(_ context.Context, groups, topics []string) (m
 func (s *fakeSource) ListOffset(_ context.Context, tp kafka.TopicPartition, spec int64) (kafka.Offset, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.moving > 0 {
+		s.moving--
+		return -1, kafka.Errorf(kafka.NotLeaderForPartition, "source answers for partition %s", tp)
+	}
 	switch spec {
 	case startEarliest:
 		return s.starts[tp], s.err

@@ -155,6 +155,23 @@ func TestC71_SameNameAgain(t *testing.T) {
 	}
 }
 
+// Metadata shows the leader of a topic that was made a moment ago before that broker knows of it.
+func TestMirrorOfATopicWhoseLeadersDoNotKnowItYet(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 1)
+	r.link("l")
+	r.source.change(func(s *fakeSource) { s.moving = 2 })
+	r.mirror("l", "t")
+	r.source.topic("u", 1)
+	r.source.change(func(s *fakeSource) { s.moving = 1000 })
+	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+	defer cancel()
+	_, err := r.links.CreateMirror(ctx, "l", MirrorSpec{SourceTopic: "u"})
+	if err == nil || !strings.Contains(err.Error(), "Cannot read the source topic 'u'") && !strings.Contains(err.Error(), "read the source topic 'u'") {
+		t.Errorf("a source whose leader never knows: %v", err)
+	}
+}
+
 func TestC32_GroupPrefixIsRefusedOnBidirectionalLinks(t *testing.T) {
 	r := newRig(t)
 	_, err := r.links.Create(t.Context(), CreateSpec{Name: "l", Configs: fast(keyMode, "BIDIRECTIONAL", keyPrefix, "p_", keyGroupPrefix, "true"), Validate: true})

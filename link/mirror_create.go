@@ -24,6 +24,9 @@ const (
 	createMax = 15 * time.Second
 	// startsAtOnce is how many partitions ask where to start at once.
 	startsAtOnce = 16
+	// startTries and startPause let the leaders of a topic that was made a moment ago come to know of it.
+	startTries = 20
+	startPause = 100 * time.Millisecond
 )
 
 // CreateMirror makes a mirror topic: the source is asked, then topic, partitions and
@@ -218,11 +221,27 @@ func askStarts(ctx context.Context, src Source, topic source.Topic, text string)
 
 // startOf asks one partition. No record as new as the time asked for is the end, as for a consumer.
 func startOf(ctx context.Context, src Source, tp kafka.TopicPartition, spec int64) (kafka.Offset, error) {
-	offset, err := src.ListOffset(ctx, tp, spec)
+	offset, err := askStart(ctx, src, tp, spec)
 	if err == nil && offset < 0 {
-		offset, err = src.ListOffset(ctx, tp, startLatest)
+		offset, err = askStart(ctx, src, tp, startLatest)
 	}
 	return max(offset, 0), err
+}
+
+// askStart asks again while the source says that its leaders are on the move: metadata shows
+// the leader of a new topic before that broker knows that it leads.
+func askStart(ctx context.Context, src Source, tp kafka.TopicPartition, spec int64) (kafka.Offset, error) {
+	for try := 1; ; try++ {
+		offset, err := src.ListOffset(ctx, tp, spec)
+		if err == nil || try == startTries || !kafka.CodeOf(err).Retriable() {
+			return offset, err
+		}
+		select {
+		case <-ctx.Done():
+			return offset, err
+		case <-time.After(startPause):
+		}
+	}
 }
 
 // storeMirror stores topic, partitions and mirror at once. The partitions are frozen until
