@@ -1,8 +1,10 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
@@ -96,7 +98,7 @@ func (c *Coordinator) Clamp(ctx context.Context, topic string, ends []kafka.Offs
 	return lowered, nil
 }
 
-func (c *impl) clampGroup(ctx context.Context, g *group, topic string, ends []kafka.Offset) (int, error) {
+func (c *impl) clampGroup(ctx context.Context, g *group, topic string, ends []kafka.Offset) (lowered int, err error) {
 	g.shard.decided.RLock()
 	defer g.shard.decided.RUnlock()
 	g.mu.Lock()
@@ -104,38 +106,51 @@ func (c *impl) clampGroup(ctx context.Context, g *group, topic string, ends []ka
 	if g.gone {
 		return 0, nil
 	}
-	above := func(tp kafka.TopicPartition, found commit) bool {
-		return tp.Topic == topic && int(tp.Partition) < len(ends) && found.offset > ends[tp.Partition]
-	}
-	lower := func(tp kafka.TopicPartition, found commit) record {
-		found.offset, found.epoch = ends[tp.Partition], kafka.NoEpoch
-		return offsetRecord(g.id, tp, found)
-	}
-	var records []record
-	for p, found := range g.offsets[topic] {
-		if tp := (kafka.TopicPartition{Topic: topic, Partition: p}); above(tp, found) {
-			records = append(records, lower(tp, found))
+	var plain []record
+	for p, end := range ends {
+		tp := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
+		claims := g.claims(tp)
+		first := slices.IndexFunc(claims, func(one claim) bool { return one.offset > end })
+		if first < 0 {
+			continue
 		}
-	}
-	if err := c.write(ctx, g, producer{}, records); err != nil {
-		return 0, err
-	}
-	n := len(records)
-	// An open transaction that has committed higher gets a second record in the same transaction: if it
-	// is committed, the lower one counts, also after a restart.
-	for id, held := range g.pending {
-		var records []record
-		for tp, found := range held {
-			if above(tp, found) {
-				records = append(records, lower(tp, found))
+		// What is written again becomes the newest: so must be all that was newer before, in the same order.
+		for _, one := range claims[first:] {
+			if one.offset > end {
+				one.offset, one.epoch = end, kafka.NoEpoch
+				lowered++
+			}
+			if len(claims) == 1 && !one.by.transactional {
+				plain = append(plain, offsetRecord(g.id, tp, one.commit))
+				continue
+			}
+			if err := c.write(ctx, g, one.by, []record{offsetRecord(g.id, tp, one.commit)}); err != nil {
+				return lowered, err
 			}
 		}
-		if err := c.write(ctx, g, producer{transactional: true, id: id, epoch: g.epochs[id]}, records); err != nil {
-			return n, err
-		}
-		n += len(records)
 	}
-	return n, nil
+	return lowered, c.write(ctx, g, producer{}, plain)
+}
+
+// claim is an offset committed on a partition: outside of transactions, or in one that is not decided.
+type claim struct {
+	commit
+	by producer
+}
+
+// claims lists what is committed on the partition, the oldest first.
+func (g *group) claims(tp kafka.TopicPartition) []claim {
+	var list []claim
+	if found, ok := g.offsets[tp.Topic][tp.Partition]; ok {
+		list = append(list, claim{found, producer{}})
+	}
+	for id, held := range g.pending {
+		if found, ok := held[tp]; ok {
+			list = append(list, claim{found, producer{transactional: true, id: id, epoch: g.epochs[id]}})
+		}
+	}
+	slices.SortFunc(list, func(a, b claim) int { return cmp.Compare(a.position, b.position) })
+	return list
 }
 
 // Committed lists the offsets of all groups on one topic, for lag and dry runs.
