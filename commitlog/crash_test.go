@@ -54,24 +54,67 @@ func TestCrashAtEveryOperationLosesNothingSynced(t *testing.T) {
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			c := &crashRun{T: t, rng: rand.New(rand.NewPCG(seed, 7)), store: storetest.NewMemory()}
+			c := &crashRun{T: t, rng: rand.New(rand.NewPCG(seed, 7)), eachOp: storetest.NewMemory()}
+			c.store = c.eachOp
 			c.cfg = commitlog.Config{SegmentBytes: 2000, IndexInterval: 300}
 			c.run(60)
 		})
 	}
 }
 
+// TestLifeAfterCrashes goes on with what each crash left, over and over, on the store that
+// forgets and on the one that is shaped like an object store.
+func TestLifeAfterCrashes(t *testing.T) {
+	for seed := range uint64(*crashRuns) {
+		t.Run(fmt.Sprint("memory ", seed), func(t *testing.T) {
+			st := storetest.NewMemory()
+			live(t, seed, st, func(crash uint64) store.Store { st = st.Crash(crash); return st })
+		})
+		t.Run(fmt.Sprint("objects ", seed), func(t *testing.T) {
+			st := storetest.NewObjects(seed)
+			live(t, seed, st, func(crash uint64) store.Store { st = st.Crash(crash); return st })
+		})
+	}
+}
+
+func live(t *testing.T, seed uint64, st store.Store, crash func(uint64) store.Store) {
+	c := &crashRun{T: t, rng: rand.New(rand.NewPCG(seed, 9)), cfg: commitlog.Config{SegmentBytes: 2000, IndexInterval: 300}}
+	c.store = st
+	c.model.epoch = 1
+	c.open()
+	for step := range 150 {
+		c.doing = fmt.Sprintf("step %d", step)
+		if c.rng.IntN(12) > 0 {
+			c.step()
+			continue
+		}
+		c.store = crash(c.rng.Uint64())
+		want := c.model.outcome()
+		c.open()
+		n, err := check(c.log, want)
+		if err != nil {
+			c.Fatal(c.doing, "crash", err)
+		}
+		m := &c.model
+		m.batches, m.synced, m.end = m.batches[:n:n], n, c.log.EndOffset()
+		if m.end == m.start {
+			m.batches, m.synced = nil, 0
+		}
+	}
+}
+
 type crashRun struct {
 	*testing.T
 	rng   *rand.Rand
-	store *storetest.Memory
+	store store.Store
 	cfg   commitlog.Config
 	log   *commitlog.Log
 	model model
 
+	eachOp *storetest.Memory // the store, if a copy of it is to be crashed before each operation
+
 	allowed []outcome // right now, should it crash
 	doing   string
-	clones  uint64
 }
 
 func (c *crashRun) run(steps int) {
@@ -90,10 +133,12 @@ func (c *crashRun) open() {
 		c.Fatal(err)
 	}
 	c.allowed = []outcome{c.model.outcome()}
-	c.store.Hook(func(op storetest.Op) error {
-		c.crash(op)
-		return nil
-	})
+	if c.eachOp != nil {
+		c.eachOp.Hook(func(op storetest.Op) error {
+			c.crash(op)
+			return nil
+		})
+	}
 	if c.log, _, err = commitlog.Open(dir, c.cfg); err != nil {
 		c.Fatal(err)
 	}
@@ -239,9 +284,8 @@ func (c *crashRun) setStart() {
 
 // crash looks at what a crash just before the operation leaves.
 func (c *crashRun) crash(op storetest.Op) {
-	c.clones++
 	seed := c.rng.Uint64()
-	after := c.store.Crash(seed)
+	after := c.eachOp.Crash(seed)
 	dir, err := after.Dir(partitionID)
 	if err != nil {
 		c.Fatal(err)
