@@ -183,3 +183,38 @@ func benchRead(b *testing.B, l *commitlog.Log, from, upTo kafka.Offset, maxBytes
 	}
 	s.Close()
 }
+
+// BenchmarkSmallSync appends one small batch and syncs it; BenchmarkPlainSmallSync does so to a plain file.
+func BenchmarkSmallSync(b *testing.B) {
+	l := benchLog(b)
+	one := build(b, 0, 1, 0, now.UnixMilli(), 400)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		one.SetBaseOffset(kafka.Offset(i))
+		if err := l.Append([]byte(one), now); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := l.Sync(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPlainSmallSync(b *testing.B) {
+	f, err := os.Create(filepath.Join(b.TempDir(), "plain"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	one := build(b, 0, 1, 0, now.UnixMilli(), 400)
+	at := int64(0)
+	for b.Loop() {
+		if _, err := f.WriteAt(one, at); err != nil {
+			b.Fatal(err)
+		}
+		at += int64(len(one))
+		if err := unix.Fdatasync(int(f.Fd())); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -58,6 +58,7 @@ type Log struct {
 	syncMu     sync.Mutex
 	generation uint64 // of the checkpoint; guarded by syncMu
 	markBuf    []byte // guarded by syncMu
+	markSent   tail   // the mark that was last set on its way to the disk; guarded by syncMu
 
 	// mu guards what readers see. It is held only to look and to publish, never across input or output.
 	mu     sync.RWMutex

@@ -185,10 +185,23 @@ func (l *Log) writeMark(segs []*segment) error {
 	if len(segs) == 0 || segs[len(segs)-1].sealed.Load() {
 		return nil // the next sync sees the segment that comes after
 	}
-	m := mark{generation: l.generation, tail: segs[len(segs)-1].tail()}
+	g := segs[len(segs)-1]
+	m := mark{generation: l.generation, tail: g.tail()}
 	l.markBuf = m.encode(l.markBuf)
 	if err := l.dir.WriteHint(markName, l.markBuf); err != nil {
 		return fmt.Errorf("write synced mark: %w", err)
+	}
+	if g.base == l.markSent.resume.base && m.size-l.markSent.size < writebackEvery {
+		return nil // small syncs must not cost a second write each; the system sends it in its own time
+	}
+	l.markSent = m.tail
+	f, err := l.dir.Open(markName)
+	if err != nil {
+		return fmt.Errorf("send synced mark: %w", err)
+	}
+	f.StartWriteback(0, int64(len(l.markBuf)))
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("send synced mark: %w", err)
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func writeTemp(path string, fill func(*os.File) error) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// WriteHint overwrites one sector in place and sets it on its way.
+// WriteHint overwrites one sector in place.
 func (d *Dir) WriteHint(name string, content []byte) error {
 	if len(content) > store.HintMax {
 		panic(fmt.Sprintf("BUG: hint %s has %d bytes", name, len(content)))
@@ -167,9 +167,6 @@ func (d *Dir) WriteHint(name string, content []byte) error {
 		return fmt.Errorf("write hint: %w", notExist(err))
 	}
 	_, err = f.WriteAt(content, 0)
-	if err == nil {
-		startWriteback(f, 0, int64(len(content)))
-	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write hint: %w", err)
 	}
