@@ -77,6 +77,8 @@ func checkMirrored(bs batch.Batches, end kafka.Offset) (run, error) {
 			return run{}, fmt.Errorf("%w: batch [%d..%d] follows offset %d", ErrOverlap, b.BaseOffset(), b.LastOffset(), next-1)
 		case b.LeaderEpoch() < epoch:
 			return run{}, fmt.Errorf("%w: from %d to %d at offset %d", ErrEpochBack, epoch, b.LeaderEpoch(), b.BaseOffset())
+		case b.NextOffset() < 0:
+			return run{}, kafka.Errorf(kafka.InvalidRecord, "the source's batch at offset %d reaches the largest offset", b.BaseOffset())
 		case b.LeaderEpoch() > epochMax:
 			return run{}, kafka.Errorf(kafka.InvalidRecord, "the source's leader epoch %d at offset %d is above the largest supported one, %d", b.LeaderEpoch(), b.BaseOffset(), epochMax)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -61,6 +62,7 @@ func TestC15_OverlapsAndRepetitions(t *testing.T) {
 		"epoch below the log's": {join(made{base: 10, epoch: 2}.build(t)), ErrEpochBack},
 		"epoch falls":           {join(made{base: 10, epoch: 5}.build(t), made{base: 11, epoch: 4}.build(t)), ErrEpochBack},
 		"epoch too large":       {join(made{base: 10, epoch: epochMax + 1}.build(t)), kafka.InvalidRecord},
+		"largest offset":        {join(five(10), made{base: math.MaxInt64, epoch: 3}.build(t)), kafka.InvalidRecord},
 		"cut short":             {join(five(10))[:70], batch.ErrShort},
 		"old format":            {func() batch.Batches { c := five(10); c[16] = 1; return batch.Batches(c) }(), batch.ErrMagic(1)},
 	} {
@@ -456,4 +458,31 @@ func TestC07_ReadCommittedAsAtTheSource(t *testing.T) {
 		}
 		b.reopen()
 	}
+}
+
+func FuzzCheckMirrored(f *testing.F) {
+	f.Add([]byte(join(made{}.build(f), made{base: 1, id: 7, txn: true}.build(f), markerBatch(2, 0, 7, 0, batch.Abort, 1))), int64(1))
+	f.Add([]byte(made{codec: batch.CodecLZ4}.build(f)), int64(0))
+	f.Fuzz(func(t *testing.T, content []byte, end int64) {
+		for b, err := range batch.Batches(content).All() {
+			if err == nil {
+				b.SetCRC() // so that what lies behind the CRC is reached
+			}
+		}
+		r, err := checkMirrored(content, kafka.Offset(end))
+		if err != nil {
+			return
+		}
+		d, next := newDerived(0), kafka.Offset(0)
+		for b, err := range r.bytes.All() {
+			if err != nil || b.BaseOffset() < next || b.NextOffset() <= kafka.Offset(end) {
+				t.Fatalf("accepted batch [%d..%d] after %d, end %d: %v", b.BaseOffset(), b.LastOffset(), next, end, err)
+			}
+			next = b.NextOffset()
+			d.take(b, 0)
+		}
+		if again, err := decodeDerived(d.encode()); err != nil || again.end != d.end {
+			t.Fatalf("its state does not survive a snapshot: %v", err)
+		}
+	})
 }
