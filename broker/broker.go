@@ -234,6 +234,7 @@ func (b *Broker) openGroups(ctx context.Context) error {
 		Bounds:            b.topics.bounds,
 		TopicID:           b.topics.idOf,
 		ConfirmTxn:        b.confirmTxn,
+		Refuse:            b.topics.refuseCommit,
 		Image:             b.meta.Image,
 	})
 	b.onClose(func() error { b.groups.Close(); return nil })

@@ -24,8 +24,9 @@ type stateLog interface {
 
 // doors are the ways out of the coordinator.
 type doors struct {
-	open   func(ctx context.Context, n int32) (stateLog, error)
-	exists func(tp kafka.TopicPartition) bool
+	open func(ctx context.Context, n int32) (stateLog, error)
+	// admit says why no transaction may take the partition in: it is not there, or not open for producers.
+	admit func(tp kafka.TopicPartition) error
 	// mark appends a marker and returns how to wait for its sync; UNKNOWN_TOPIC_OR_PARTITION if the partition is gone.
 	mark func(ctx context.Context, tp kafka.TopicPartition, m marking) (wait func(context.Context) error, err error)
 }

@@ -110,8 +110,8 @@ func (c *impl) add(ctx context.Context, en enlistment) map[kafka.TopicPartition]
 }
 
 func (c *impl) mayAdd(tp kafka.TopicPartition) kafka.ErrorCode {
-	if !c.doors.exists(tp) {
-		return kafka.UnknownTopicOrPartition
+	if err := c.doors.admit(tp); err != nil {
+		return kafka.CodeOf(err)
 	}
 	if c.env.Refuse != nil {
 		return kafka.CodeOf(c.env.Refuse(tp))

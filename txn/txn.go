@@ -15,6 +15,7 @@ import (
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -65,7 +66,16 @@ func New(cfg Config, env Env) *Coordinator {
 			}
 			return partitionLog{p}, nil
 		},
-		exists: func(tp kafka.TopicPartition) bool { return env.Partition(tp) != nil },
+		admit: func(tp kafka.TopicPartition) error {
+			p := env.Partition(tp)
+			if p == nil {
+				return kafka.UnknownTopicOrPartition
+			}
+			if p.Offsets().Role != meta.RoleOpen {
+				return kafka.Errorf(kafka.InvalidRequest, "Cannot append records to read-only mirror topic '%s'", tp.Topic)
+			}
+			return nil
+		},
 		mark: func(ctx context.Context, tp kafka.TopicPartition, m marking) (func(context.Context) error, error) {
 			p := env.Partition(tp)
 			if p == nil {

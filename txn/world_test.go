@@ -125,7 +125,12 @@ func (w *world) start(t *testing.T) {
 			w.states[n] = &stateFake{w: w}
 		}
 		return w.states[n], nil
-	}, exists: w.exists, mark: w.mark}
+	}, admit: func(tp kafka.TopicPartition) error {
+		if !w.exists(tp) {
+			return kafka.UnknownTopicOrPartition
+		}
+		return nil
+	}, mark: w.mark}
 	w.Coordinator = newCoordinator(w.cfg, env, d)
 	if err := w.Load(t.Context()); err != nil {
 		t.Fatalf("load: %v", err)
