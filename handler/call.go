@@ -108,6 +108,9 @@ func topicDenied(topic string) error {
 	return kafka.Errorf(kafka.TopicAuthorizationFailed, "Not authorized to access topics: [%s]", topic)
 }
 
+// errNoAuthorizer answers who would manage ACLs where none are kept, in Kafka's words.
+var errNoAuthorizer = kafka.Errorf(kafka.SecurityDisabled, "No Authorizer is configured on the broker")
+
 var errClusterDenied = kafka.Errorf(kafka.ClusterAuthorizationFailed, "Cluster authorization failed.")
 
 func code(err error) int16 { return int16(kafka.CodeOf(err)) }

@@ -31,6 +31,7 @@ type Deps struct {
 	Mirrors      Mirrors      // nil: this broker has no links
 	Transactions Transactions // nil: transactions are not offered
 	Authorizer   Authorizer   // nil: everyone may do everything
+	Security     Security     // nil: there are no ACLs, credentials and quotas to be managed
 	Logger       *slog.Logger
 	Now          func() time.Time // nil: time.Now
 }
@@ -169,6 +170,18 @@ const (
 // Authorizer decides who may do what. Operations and resource kinds have Kafka's numbers.
 type Authorizer interface {
 	Allowed(principal, host string, op kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) bool
+}
+
+// Security keeps ACLs, SCRAM credentials and quotas. Requests and responses are
+// the protocol's own; errors are in the responses. That the caller may ask was checked.
+type Security interface {
+	DescribeACLs(context.Context, *kmsg.DescribeACLsRequest) *kmsg.DescribeACLsResponse
+	CreateACLs(context.Context, *kmsg.CreateACLsRequest) *kmsg.CreateACLsResponse
+	DeleteACLs(context.Context, *kmsg.DeleteACLsRequest) *kmsg.DeleteACLsResponse
+	DescribeClientQuotas(context.Context, *kmsg.DescribeClientQuotasRequest) *kmsg.DescribeClientQuotasResponse
+	AlterClientQuotas(context.Context, *kmsg.AlterClientQuotasRequest) *kmsg.AlterClientQuotasResponse
+	DescribeUserSCRAMCredentials(context.Context, *kmsg.DescribeUserSCRAMCredentialsRequest) *kmsg.DescribeUserSCRAMCredentialsResponse
+	AlterUserSCRAMCredentials(context.Context, *kmsg.AlterUserSCRAMCredentialsRequest) *kmsg.AlterUserSCRAMCredentialsResponse
 }
 
 // Anonymous is the principal of a connection that did not authenticate.

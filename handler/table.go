@@ -27,6 +27,7 @@ type needs int8
 const (
 	always needs = iota
 	transactions
+	security
 )
 
 // on makes a row's handle of a typed function.
@@ -61,6 +62,9 @@ var apis = []api{
 	{key: 26, name: "EndTxn", min: 0, max: 5, handle: on(endTxn), needs: transactions},
 	{key: 27, name: "WriteTxnMarkers", min: 1, max: 1, handle: on(writeTxnMarkers), needs: transactions},
 	{key: 28, name: "TxnOffsetCommit", min: 0, max: 5, handle: on(txnOffsetCommit), needs: transactions},
+	{key: 29, name: "DescribeAcls", min: 1, max: 3, handle: on(describeACLs)},
+	{key: 30, name: "CreateAcls", min: 1, max: 3, handle: on(createACLs)},
+	{key: 31, name: "DeleteAcls", min: 1, max: 3, handle: on(deleteACLs)},
 	{key: 32, name: "DescribeConfigs", min: 1, max: 4, handle: on(describeConfigs), note: "mirror topics have read-only entries `hawser.mirror.*`"},
 	{key: 33, name: "AlterConfigs", min: 0, max: 2, handle: on(alterConfigs)},
 	{key: 35, name: "DescribeLogDirs", min: 1, max: 4, handle: on(describeLogDirs)},
@@ -72,6 +76,10 @@ var apis = []api{
 	{key: 45, name: "AlterPartitionReassignments", min: 0, max: 1, handle: on(alterPartitionReassignments), note: "one broker: nothing to move"},
 	{key: 46, name: "ListPartitionReassignments", min: 0, max: 0, handle: on(listPartitionReassignments), note: "one broker: always empty"},
 	{key: 47, name: "OffsetDelete", min: 0, max: 0, handle: on(offsetDelete)},
+	{key: 48, name: "DescribeClientQuotas", min: 0, max: 1, handle: on(describeClientQuotas), needs: security},
+	{key: 49, name: "AlterClientQuotas", min: 0, max: 1, handle: on(alterClientQuotas), needs: security},
+	{key: 50, name: "DescribeUserScramCredentials", min: 0, max: 0, handle: on(describeUserScramCredentials), needs: security},
+	{key: 51, name: "AlterUserScramCredentials", min: 0, max: 0, handle: on(alterUserScramCredentials), needs: security},
 	{key: 60, name: "DescribeCluster", min: 0, max: 2, handle: on(describeCluster)},
 	{key: 61, name: "DescribeProducers", min: 0, max: 0, handle: on(describeProducers)},
 	{key: 65, name: "DescribeTransactions", min: 0, max: 0, handle: on(describeTransactions), needs: transactions},
@@ -88,7 +96,7 @@ type table map[int16]*api
 func newTable(d *Deps) table {
 	t := make(table, len(apis))
 	for _, row := range apis {
-		if row.needs == transactions && d.Transactions == nil {
+		if row.needs == transactions && d.Transactions == nil || row.needs == security && d.Security == nil {
 			continue
 		}
 		t[row.key] = &row

@@ -106,8 +106,11 @@ func protocolDocument() string {
 	doc.WriteString("| key | API | versions | notes |\n|---|---|---|---|\n")
 	for _, row := range apis {
 		note := row.note
-		if row.needs == transactions {
+		switch row.needs {
+		case transactions:
 			note = strings.TrimPrefix(note+"; where transactions are offered", "; ")
+		case security:
+			note = strings.TrimPrefix(note+"; where users and quotas are kept", "; ")
 		}
 		versions := fmt.Sprintf("%d-%d", row.min, row.max)
 		if row.min == row.max {
