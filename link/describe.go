@@ -56,7 +56,7 @@ func (ls *Links) info(img *meta.Image, rec *meta.Link) Info {
 	info.Tasks = r.taskInfos()
 	for _, m := range mirrors {
 		for _, p := range r.view(img, m).parts {
-			info.Categories[p.part.Category()]++
+			info.Categories[mirror.CategoryOf(m.state, p.part)]++
 		}
 	}
 	return info

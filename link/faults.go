@@ -3,6 +3,8 @@ package link
 import (
 	"context"
 	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/hawserio/hawser/event"
@@ -49,9 +51,79 @@ func (r *running) onEvent(e fetcher.Event) {
 		r.mu.Unlock()
 	case eventTruncated:
 		sink.Emit(event.MirrorTruncated{Link: r.name, Topic: topic, Partition: p, Offset: e.To, Epoch: kafka.NoEpoch, Records: int64(e.From - e.To)})
-		return
+		r.noteCut(e.Mirror, e.To)
 	}
 	r.wake()
+}
+
+// noteCut remembers that group offsets above the cut are void: they name records of a history that is gone, and would
+// skip others once the mirror has grown past them again (case C05).
+func (r *running) noteCut(tp kafka.TopicPartition, to kafka.Offset) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known, is := r.cuts[tp]; !is || to < known {
+		r.cuts[tp] = to
+	}
+}
+
+// cutsRemembered is how long after a truncation a start still clamps for it, as it may have been cut short. A
+// clamp too many makes consumers read again, never skip.
+const cutsRemembered = 10 * time.Minute
+
+// recallCuts notes the truncations that a crash may have kept from being followed by a clamp.
+func (r *running) recallCuts() {
+	img, now := r.ls.env.Metadata.Image(), r.ls.env.Now().UnixMilli()
+	for _, m := range mirrorsOf(img, r.id) {
+		states := img.Partitions[m.topic.ID]
+		if !m.state.Live() || states == nil {
+			continue
+		}
+		for p, state := range states.List {
+			for _, cut := range state.Cuts {
+				if now-cut.AtMs < cutsRemembered.Milliseconds() {
+					r.noteCut(kafka.TopicPartition{Topic: m.topic.Name, Partition: int32(p)}, cut.Offset)
+				}
+			}
+		}
+	}
+}
+
+// clampCuts lowers group offsets that lie above truncations. What fails is tried with the next look.
+func (r *running) clampCuts(ctx context.Context) {
+	r.mu.Lock()
+	cuts := maps.Clone(r.cuts)
+	clear(r.cuts)
+	r.mu.Unlock()
+	if len(cuts) == 0 {
+		return
+	}
+	img := r.ls.env.Metadata.Image()
+	byTopic := map[string][]kafka.Offset{}
+	for tp, to := range cuts {
+		topic := img.Topics[img.TopicIDs[tp.Topic]]
+		if topic == nil || tp.Partition >= topic.Partitions {
+			continue
+		}
+		if byTopic[tp.Topic] == nil {
+			byTopic[tp.Topic] = slices.Repeat([]kafka.Offset{math.MaxInt64}, int(topic.Partitions))
+		}
+		byTopic[tp.Topic][tp.Partition] = to
+	}
+	for topic, ends := range byTopic {
+		lowered, err := r.ls.env.Commits.Clamp(ctx, topic, ends)
+		if err != nil {
+			r.ls.env.Logger.Warn("group offsets above a truncation stay for now", "link", r.name, "topic", topic, "error", err)
+			for p, to := range ends {
+				if to != math.MaxInt64 {
+					r.noteCut(kafka.TopicPartition{Topic: topic, Partition: int32(p)}, to)
+				}
+			}
+			continue
+		}
+		if lowered > 0 {
+			r.ls.env.Logger.Warn("group offsets lowered to a truncation", "link", r.name, "topic", topic, "offsets", lowered)
+		}
+	}
 }
 
 // faultsNow reads the faults of one mirror's partitions; r.mu is not held.

@@ -57,6 +57,17 @@ func (ls *Links) CreateMirror(ctx context.Context, link string, spec MirrorSpec)
 	return info, nil
 }
 
+// collision finds a topic whose name differs from name only in '.' and '_'; "" for none.
+func collision(img *meta.Image, name string) string {
+	key := kafka.CollisionKey(name)
+	for other := range img.TopicIDs {
+		if len(other) == len(name) && other != name && kafka.CollisionKey(other) == key {
+			return other
+		}
+	}
+	return ""
+}
+
 // ValidateMirror is CreateMirror without the creation: the topic that it would make.
 func (ls *Links) ValidateMirror(ctx context.Context, link string, spec MirrorSpec) (*meta.Topic, error) {
 	ctx, cancel := context.WithTimeout(ctx, createMax)
@@ -100,7 +111,7 @@ func nameFree(img *meta.Image, name string) error {
 	if _, is := img.TopicIDs[name]; is {
 		return &Error{Kind: Exists, Code: string(mirror.TopicExists), Text: fmt.Sprintf("Topic '%s' already exists.", name)}
 	}
-	if other := newTakenNames(img, kafka.TopicID{}).Collides(name); other != "" {
+	if other := collision(img, name); other != "" {
 		return &Error{Kind: BadRequest, Code: string(mirror.InvalidTopic), Text: fmt.Sprintf("Topic '%s' collides with existing topic '%s': they differ only in '.' and '_'.", name, other)}
 	}
 	return nil

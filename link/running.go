@@ -55,6 +55,7 @@ type running struct {
 	obstacle map[kafka.TopicID][]plan.Problem
 	lost     map[kafka.TopicPartition]int64        // records lost and not stored yet
 	ends     map[kafka.TopicPartition]kafka.Offset // the source's ends of partitions that are not fetched now, when last seen
+	cuts     map[kafka.TopicPartition]kafka.Offset // truncations that group offsets are still to be clamped to
 	creating map[kafka.TopicID]bool                // mirrors that CreateMirror or Widen is setting up
 	counts   task.OffsetCounts
 }
@@ -74,6 +75,7 @@ func newRunning(ls *Links, rec *meta.Link) *running {
 		faulty:   map[kafka.TopicPartition]bool{},
 		obstacle: map[kafka.TopicID][]plan.Problem{},
 		lost:     map[kafka.TopicPartition]int64{},
+		cuts:     map[kafka.TopicPartition]kafka.Offset{},
 		creating: map[kafka.TopicID]bool{},
 		ends:     map[kafka.TopicPartition]kafka.Offset{},
 	}
@@ -85,6 +87,7 @@ func newRunning(ls *Links, rec *meta.Link) *running {
 func (r *running) start(ctx context.Context) {
 	ctx, r.cancel = context.WithCancel(ctx)
 	r.configure()
+	r.recallCuts()
 	r.wait.Go(func() { r.loop(ctx) })
 	r.wait.Go(func() { r.probeLoop(ctx) })
 	r.wait.Go(func() { r.promoteLoop(ctx) })
@@ -160,6 +163,7 @@ func (r *running) reconcile(ctx context.Context) {
 	r.assign(img, mirrors)
 	r.finishStops(ctx, mirrors)
 	r.storeLost(ctx)
+	r.clampCuts(ctx)
 	r.judge(ctx, mirrors)
 	r.removeOrphans(ctx, img)
 	if slices.ContainsFunc(mirrors, func(m topicMirror) bool { return m.state == mirror.PendingStopped || r.unfinished(img, m) }) {

@@ -68,6 +68,16 @@ func (p Part) Category() string {
 	}
 }
 
+// CategoryOf is the category of a partition of a topic in this state: one whose topic is on its way to another state is
+// pending, though it is fetched as ever.
+func CategoryOf(topic State, p Part) string {
+	c := p.Category()
+	if c == CategoryActive && topic != Active {
+		return CategoryPending
+	}
+	return c
+}
+
 // PartEvent is what happens to a partition.
 type PartEvent uint8
 

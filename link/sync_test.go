@@ -1,0 +1,199 @@
+package link
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/plan"
+	"github.com/hawserio/hawser/link/task"
+	"github.com/hawserio/hawser/meta"
+)
+
+func TestC21_GroupOffsetAboveMirrorEndIsClamped(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 1)
+	r.link("l", keyOffsetSync, "true", keyGroupFilters, `{"groupFilters":[{"name":"*","patternType":"LITERAL","filterType":"INCLUDE"}]}`)
+	r.mirror("l", "t")
+	r.part("t", 0).grow(90)
+	r.source.commit("a", "t", 0, 80)
+	r.source.commit("b", "t", 0, 95)
+	r.source.commit("zero", "t", 0, 0)
+	r.source.commit("none", "t", 0, -1)
+	r.eventually("offsets are synced", func() bool {
+		a, _ := r.commits.get("a", "t", 0)
+		b, _ := r.commits.get("b", "t", 0)
+		zero, is := r.commits.get("zero", "t", 0)
+		return a == 80 && b == 90 && zero == 0 && is
+	})
+	if _, is := r.commits.get("none", "t", 0); is {
+		t.Error("an offset of -1 was copied")
+	}
+	// C34: nothing changes, nothing is written.
+	n := r.commits.written()
+	r.eventually("three more rounds", func() bool {
+		r.links.runningOf(r.meta.Image().LinkIDs["l"]).offsetsRunner().Poke()
+		return r.links.runningOf(r.meta.Image().LinkIDs["l"]).settled() > 3
+	})
+	if got := r.commits.written(); got != n {
+		t.Errorf("%d offsets were written though nothing changed", got-n)
+	}
+	r.source.commit("a", "t", 0, 10)
+	r.eventually("C24: an offset goes back", func() bool { a, _ := r.commits.get("a", "t", 0); return a == 10 })
+}
+
+func (r *running) settled() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts.Equal / 3
+}
+
+func TestC23_GroupInUseIsSkippedAndReported(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 1)
+	r.commits.members["busy"] = true
+	r.link("l", keyOffsetSync, "true", keyGroupFilters, `{"groupFilters":[{"name":"*","patternType":"LITERAL","filterType":"INCLUDE"}]}`)
+	r.mirror("l", "t")
+	r.part("t", 0).grow(100)
+	r.source.commit("busy", "t", 0, 60)
+	r.source.commit("idle", "t", 0, 60)
+	r.eventually("the other group goes on", func() bool { o, _ := r.commits.get("idle", "t", 0); return o == 60 })
+	r.eventually("the task tells", func() bool {
+		info, _ := r.links.Describe("l")
+		i := slices.IndexFunc(info.Tasks, func(one Task) bool { return one.Name == task.ConsumerOffsetSync })
+		return info.Tasks[i].State == task.StateInError && info.Tasks[i].Errors[0].Code == "CONSUMER_GROUP_IN_USE_ERROR"
+	})
+}
+
+func TestG1_LateSyncDoesNotPassTheClamp(t *testing.T) {
+	r := newRig(t)
+	if late := lateSync(r); late != "" {
+		t.Error(late)
+	}
+}
+
+func lateSync(r *rig) string {
+	r.source.topic("t", 1)
+	r.link("l")
+	r.mirror("l", "t")
+	r.part("t", 0).grow(90)
+	r.commits.set("late", "t", 0, 95) // as if an older sync had brought it
+	h := here{r.links.runningOf(r.meta.Image().LinkIDs["l"])}
+	tp := kafka.TopicPartition{Topic: "t"}
+	b, _ := h.Bound(tp)
+	held, free := make(chan struct{}), make(chan struct{})
+	r.commits.before = func() { close(held); <-free }
+	done := make(chan int, 1)
+	go func() {
+		n, _ := h.Commit(r.t.Context(), "g", []plan.Commit{{TopicPartition: tp, Offset: 95}}, map[kafka.TopicPartition]plan.Bound{tp: b})
+		done <- n
+	}()
+	<-held
+	r.obeyed("l", Failover, "t")
+	r.state("t", mirror.Stopped)
+	close(free)
+	if n := <-done; n != 0 {
+		return fmt.Sprintf("%d offsets of a sync from before the stop were written", n)
+	}
+	if _, is := r.commits.get("g", "t", 0); is {
+		return "the late offset is there"
+	}
+	if o, _ := r.commits.get("late", "t", 0); o > 90 {
+		return fmt.Sprintf("a group stands at %d, the mirror stopped at 90", o)
+	}
+	return ""
+}
+
+func TestC13_PartitionsAddedOnTheSource(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 3)
+	r.link("l", keyStartSpec, "latest")
+	r.source.change(func(s *fakeSource) {
+		for p := range int32(12) {
+			s.ends[kafka.TopicPartition{Topic: "t", Partition: p}] = 50
+		}
+	})
+	r.mirror("l", "t")
+	r.source.topic("t", 12, "retention.ms", "1000")
+	r.eventually("twelve are fetched", func() bool { return r.pool().fetches("t") == 12 })
+	if a, b := r.part("t", 0).Offsets(), r.part("t", 11).Offsets(); a.LogStart != 50 || b.LogStart != 0 {
+		t.Errorf("first partition begins at %d, want 50 by the spec; a new one at %d, want the source's start", a.LogStart, b.LogStart)
+	}
+	r.eventually("configs follow", func() bool { return r.meta.Image().TopicByName("t").Configs["retention.ms"] == "1000" })
+}
+
+func TestC34_NoWritesWhenNothingChanged(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 2)
+	r.link("l")
+	r.mirror("l", "t")
+	sync := func() {
+		run := r.links.runningOf(r.meta.Image().LinkIDs["l"])
+		if res := run.configs.Run(t.Context()); res.Err != nil || res.Changed != 0 || len(res.Problems) != 0 {
+			t.Errorf("a round without differences: %+v", res)
+		}
+	}
+	sync()
+	rev := r.meta.Image().Revision
+	sync()
+	if now := r.meta.Image().Revision; now != rev {
+		t.Errorf("metadata went from revision %d to %d", rev, now)
+	}
+}
+
+func TestC35_ValuesThatAreNotTakenAreSkippedOneByOne(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 1)
+	r.link("l", keyConfigInclude, strings.Join(append(plan.AlwaysSynced(), "retention.ms", "segment.bytes"), ","))
+	r.mirror("l", "t")
+	r.source.topic("t", 1, "retention.ms", "abc", "cleanup.policy", "compact", "max.message.bytes", "2000000")
+	r.eventually("the good ones are taken", func() bool {
+		c := r.meta.Image().TopicByName("t").Configs
+		return c["cleanup.policy"] == "compact" && c["max.message.bytes"] == "2000000" && c["retention.ms"] == "604800000"
+	})
+	r.eventually("the task names the bad one", func() bool {
+		info, _ := r.links.Describe("l")
+		return info.Tasks[0].State == task.StateInError && strings.Contains(info.Tasks[0].Errors[0].Text, "retention.ms=abc")
+	})
+	if r.pool().fetches("t") != 1 {
+		t.Error("data does not flow")
+	}
+}
+
+func TestC44_AutoCreate(t *testing.T) {
+	r := newRig(t)
+	for _, n := range []string{"a", "b", "c", "__consumer_offsets", "_schemas", "_confluent-x", "tmp.x"} {
+		r.source.topic(n, 1)
+	}
+	taken := &meta.Topic{ID: kafka.NewTopicID(), Name: "a", Partitions: 1}
+	if err := r.meta.Update(t.Context(), func(*meta.Image) ([]meta.Change, error) { return []meta.Change{meta.PutTopic(taken)}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	r.link("l", keyAutoCreate, "true", keyTopicFilters, `{"topicFilters":[{"name":"*","patternType":"LITERAL","filterType":"INCLUDE"},{"name":"tmp","patternType":"PREFIXED","filterType":"EXCLUDE"}]}`)
+	r.eventually("the free ones are mirrored", func() bool { return r.pool().fetches("b") == 1 && r.pool().fetches("c") == 1 })
+	r.eventually("the taken one is reported", func() bool {
+		info, _ := r.links.Describe("l")
+		i := slices.IndexFunc(info.Tasks, func(one Task) bool { return one.Name == task.AutoCreateMirror })
+		return len(info.Tasks[i].Errors) == 1 && info.Tasks[i].Errors[0].Code == "TOPIC_EXISTS_ERROR"
+	})
+	info, _ := r.links.Describe("l")
+	if !slices.Equal(info.Topics, []string{"b", "c"}) {
+		t.Errorf("mirrors %v, want b and c", info.Topics)
+	}
+	if err := r.meta.Update(t.Context(), func(*meta.Image) ([]meta.Change, error) {
+		return []meta.Change{meta.DeleteTopic(taken.ID, taken.Name)}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("and mirrored once it is free", func() bool { return r.pool().fetches("a") == 1 })
+	off := "false"
+	if err := r.links.AlterConfigs(t.Context(), "l", []AlterConfig{{keyAutoCreate, &off}}, false); err != nil {
+		t.Fatal(err)
+	}
+	if set := r.meta.Image().LinkByName("l").Configs; set[keyTopicFilters] != "" {
+		t.Error("C50: turning it off does not clear the filters")
+	}
+}
