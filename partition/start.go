@@ -3,7 +3,6 @@ package partition
 import (
 	"context"
 
-	"github.com/hawserio/hawser/commitlog"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
 )
@@ -26,35 +25,6 @@ func (p *Partition) DeleteRecords(to kafka.Offset) (logStart kafka.Offset, err e
 		return kafka.NoOffset, kafka.Errorf(kafka.OffsetOutOfRange, "Offset %d of partition %s is above its high watermark %d or negative.", to, p.name, marks.HighWatermark)
 	}
 	if err := p.moveStart(to); err != nil {
-		return kafka.NoOffset, err
-	}
-	return p.Offsets().LogStart, nil
-}
-
-// Segments describes the log's segments, oldest first, for retention; nil if the partition is out of service.
-func (p *Partition) Segments() []commitlog.SegmentInfo {
-	if p.Err() != nil {
-		return nil
-	}
-	return p.log.Segments()
-}
-
-// Retain is retention's way to move the log start forward, as far as the high watermark, whatever the
-// role; but a frozen partition keeps what it has until the reversal is over (protocol rule R7), and
-// one on which an order is under way is left for the next time. It returns the log start.
-func (p *Partition) Retain(ctx context.Context, from kafka.Offset) (kafka.Offset, error) {
-	if err := p.lockOrder(ctx); err != nil {
-		return kafka.NoOffset, err
-	}
-	defer p.unlockOrder()
-	if err := p.Err(); err != nil {
-		return kafka.NoOffset, err
-	}
-	marks := p.Offsets()
-	if marks.Role == meta.RoleFrozen || from <= marks.LogStart {
-		return marks.LogStart, nil
-	}
-	if err := p.moveStart(min(from, marks.HighWatermark)); err != nil {
 		return kafka.NoOffset, err
 	}
 	return p.Offsets().LogStart, nil

@@ -227,30 +227,11 @@ func TestFullDiskIsSaidAndNothingIsHalfStored(t *testing.T) {
 	b.mustMirror(0, made{base: 1}.build(t))
 }
 
-func TestRetentionMovesTheStart(t *testing.T) {
+func TestHighestProducerIDIsAnOwnOne(t *testing.T) {
 	b := newBed(t, meta.RoleOpen, 1)
-	for range 10 {
-		b.produce(0, made{})
-	}
-	p := b.p(0)
-	if got := len(p.Segments()); got != 1 {
-		t.Errorf("%d segments", got)
-	}
-	if start, err := p.Retain(t.Context(), 4); start != 4 || err != nil {
-		t.Fatalf("%d, %v", start, err)
-	}
-	if start, err := p.Retain(t.Context(), 2); start != 4 || err != nil {
-		t.Fatalf("%d, %v", start, err)
-	}
-	_, err := b.Freeze(t.Context(), b.topic.ID, "R")
-	b.must(err)
-	if start, err := p.Retain(t.Context(), 8); start != 4 || err != nil {
-		t.Fatalf("frozen: %d, %v", start, err)
-	}
 	if got := b.HighestProducerID(); got != kafka.NoProducerID {
 		t.Errorf("highest producer id %d", got)
 	}
-	b.must(b.Unfreeze(t.Context(), b.topic.ID, "R"))
 	b.produce(0, made{id: ownID(77)})
 	b.produce(0, made{id: foreignID(99)})
 	if got := b.HighestProducerID(); got != ownID(77) {
