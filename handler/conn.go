@@ -21,7 +21,7 @@ import (
 
 const (
 	readBuffer = 4 << 10
-	// keepBuffer is how large a buffer a connection keeps between requests.
+	// keepBuffer is how large a buffer may be to be used again.
 	keepBuffer = 1 << 20
 	// otherMaxBytes bounds requests that carry no records: their decoded form takes
 	// several times the memory of the bytes.
@@ -30,6 +30,8 @@ const (
 	writeTimeout = 60 * time.Second
 	// writeChunk is how much is written under one such time-out.
 	writeChunk = 1 << 20
+	// reserveTimeout is how long a request waits for memory.
+	reserveTimeout = 30 * time.Second
 	// handshakeTimeout bounds the TLS handshake.
 	handshakeTimeout = 30 * time.Second
 )
@@ -45,8 +47,10 @@ type conn struct {
 	r        *bufio.Reader
 	host     string
 	login    *login
-	in       []byte // kept between requests whose bytes nobody holds on to
-	out      []byte // kept between answers
+	frames   wire.FrameReader
+	in       []byte // the request's bytes, where nobody holds on to them after the answer
+	out      []byte // the answer's
+	reserved int64  // bytes of the request beyond the first chunk, taken of Server.memory
 
 	later     chan unsent // answers that wait for a sync, in order; nil until there was one
 	laterDone sync.WaitGroup
@@ -61,7 +65,9 @@ func newConn(s *Server, l *listener, nc net.Conn) *conn {
 	if err != nil {
 		host = nc.RemoteAddr().String()
 	}
-	return &conn{server: s, listener: l, net: nc, r: bufio.NewReaderSize(nc, readBuffer), host: "/" + host, login: newLogin(l)}
+	c := &conn{server: s, listener: l, net: nc, r: bufio.NewReaderSize(nc, readBuffer), host: "/" + host, login: newLogin(l)}
+	c.frames = wire.FrameReader{R: c.r, Limit: c.limit, Progress: c.progress, Buffer: c.buffer, Reserve: c.reserve}
+	return c
 }
 
 // serve answers requests until the connection or the context ends.
@@ -113,7 +119,8 @@ func (c *conn) one(ctx context.Context) error {
 	if c.login.raw() {
 		return c.rawToken()
 	}
-	frame, err := wire.ReadFrame(c.r, c.in, c.limit, c.progress)
+	defer c.release()
+	frame, err := c.frames.Next()
 	if err != nil {
 		return err
 	}
@@ -121,19 +128,51 @@ func (c *conn) one(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Who coordinates groups keeps bytes of requests; a producer's or a reader's are done with after the answer.
-	if h.Key == kmsg.Produce.Int16() || h.Key == kmsg.Fetch.Int16() {
-		c.keep(frame)
-	} else {
-		c.in = nil
+	if h.Key == kmsg.Produce.Int16() {
+		c.in = frame
 	}
 	return c.answer(ctx, h, rest)
 }
 
-func (c *conn) keep(frame []byte) {
-	if c.in = frame[:0]; cap(frame) > keepBuffer {
-		c.in = nil
+// buffers is memory for requests and answers that nobody holds on to. Connections at rest have none of it.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func takeBuffer() []byte { return *buffers.Get().(*[]byte) }
+
+func giveBuffer(b []byte) {
+	if cap(b) > 0 && cap(b) <= keepBuffer {
+		b = b[:0]
+		buffers.Put(&b)
 	}
+}
+
+// buffer gives memory for a producer's request, whose bytes are done with once they are in the log. Other
+// requests get their own: who coordinates groups keeps parts of them.
+func (c *conn) buffer(key int16, size int) []byte {
+	if key != kmsg.Produce.Int16() || size > keepBuffer {
+		return nil
+	}
+	return takeBuffer()
+}
+
+// reserve takes memory of what all large requests may have together, and waits for it.
+func (c *conn) reserve(bytes int) error {
+	ctx, cancel := context.WithTimeout(c.server.ctx, reserveTimeout)
+	defer cancel()
+	if err := c.server.memory.Acquire(ctx, int64(bytes)); err != nil {
+		return fmt.Errorf("no memory for the request within %v: %d bytes of requests are being read already (queued.max.request.bytes)", reserveTimeout, c.server.Settings.QueuedMaxBytes)
+	}
+	c.reserved += int64(bytes)
+	return nil
+}
+
+// release gives back what a request and its answer took.
+func (c *conn) release() {
+	giveBuffer(c.in)
+	giveBuffer(c.out)
+	c.in, c.out = nil, nil
+	c.server.memory.Release(c.reserved)
+	c.reserved = 0
 }
 
 // rest marks the connection as between two requests.
@@ -225,7 +264,7 @@ const tokenMaxBytes = 512 << 10
 // rawToken reads and answers one bare SASL frame. A failure has no answer in
 // this form: it closes the connection.
 func (c *conn) rawToken() error {
-	token, err := wire.ReadToken(c.r, tokenMaxBytes, c.progress)
+	token, err := c.frames.Token(tokenMaxBytes)
 	if err != nil {
 		return err
 	}
@@ -247,12 +286,8 @@ func (c *conn) send(correlationID int32, resp kmsg.Response) error {
 	if s, ok := resp.(streamed); ok {
 		return s.writeTo(c, correlationID)
 	}
-	c.out = wire.AppendResponse(c.out[:0], correlationID, resp)
-	err := c.write(c.out)
-	if cap(c.out) > keepBuffer {
-		c.out = nil
-	}
-	return err
+	c.out = wire.AppendResponse(takeBuffer(), correlationID, resp)
+	return c.write(c.out)
 }
 
 // write writes b, a chunk at a time, each within writeTimeout.

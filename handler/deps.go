@@ -37,9 +37,10 @@ type Deps struct {
 }
 
 // Settings are broker configs of the same names that the door obeys. The zero
-// value of a field means Kafka's default.
+// value of a field means Kafka's default, unless said otherwise.
 type Settings struct {
 	RequestMaxBytes   int32         // socket.request.max.bytes
+	QueuedMaxBytes    int64         // queued.max.request.bytes: of all large requests together; 512 MiB where zero
 	FetchMaxBytes     int32         // fetch.max.bytes: of one answer
 	MaxIdle           time.Duration // connections.max.idle.ms; negative: no limit
 	MaxConnections    int           // max.connections

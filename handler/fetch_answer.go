@@ -61,7 +61,7 @@ func (a *fetchAnswer) writeTo(c *conn, correlationID int32) error {
 	}
 	wire.SetSize(e.head, records)
 	from := 0
-	c.out = c.out[:0]
+	c.out = takeBuffer()
 	for i, slice := range a.slices {
 		c.out = append(c.out, e.head[from:e.cuts[i]]...)
 		from = e.cuts[i]
@@ -94,9 +94,7 @@ func (c *conn) records(slice commitlog.Slice) error {
 
 func (c *conn) flush() error {
 	err := c.write(c.out)
-	if c.out = c.out[:0]; cap(c.out) > keepBuffer {
-		c.out = nil
-	}
+	c.out = c.out[:0]
 	return err
 }
 

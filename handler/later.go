@@ -43,7 +43,6 @@ func (c *conn) sendLater(ctx context.Context, correlationID int32, resp kmsg.Res
 // it closes the connection, whose reader then ends, and only empties the queue.
 func (c *conn) sendInOrder(ctx context.Context, later <-chan unsent) {
 	defer c.laterDone.Done()
-	var buf []byte
 	failed := false
 	for u := range later {
 		switch {
@@ -55,14 +54,12 @@ func (c *conn) sendInOrder(ctx context.Context, later <-chan unsent) {
 		case u.finish != nil:
 			u.finish(ctx)
 		}
-		buf = wire.AppendResponse(buf[:0], u.correlationID, u.resp)
+		buf := wire.AppendResponse(takeBuffer(), u.correlationID, u.resp)
 		if err := c.write(buf); err != nil {
 			failed = true
 			c.close()
 		}
-		if cap(buf) > keepBuffer {
-			buf = nil
-		}
+		giveBuffer(buf)
 	}
 }
 

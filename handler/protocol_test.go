@@ -296,3 +296,30 @@ func TestApiVersionsFeatures(t *testing.T) {
 		}
 	}
 }
+
+// A request that is larger than what is left of the memory for requests waits for it, and all of it comes back.
+func TestLargeRequestsShareMemory(t *testing.T) {
+	w := newFullWorld(t, func(_ *world, d *Deps) { d.Settings.RequestMaxBytes, d.Settings.QueuedMaxBytes = 1<<20, 1<<20 }).serve()
+	w.make("t", 1, nil)
+	hog, other := w.dial(), w.dial()
+	half := binary.BigEndian.AppendUint32(nil, 1<<20)
+	if _, err := hog.nc.Write(append(half, make([]byte, 600<<10)...)); err != nil {
+		t.Fatal(err)
+	}
+	for w.memory.TryAcquire(1 << 19) {
+		w.memory.Release(1 << 19)
+		time.Sleep(time.Millisecond) // nothing tells from outside how far the bytes were read
+	}
+	answered := make(chan kmsg.ProduceResponseTopicPartition, 1)
+	big := make([]byte, 700<<10)
+	go func() { answered <- produced(t, other, 9, produceRequest(t, "t", 1, big)) }()
+	_ = hog.nc.Close()
+	if got := <-answered; got.ErrorCode == 0 {
+		t.Fatal("zeros are no batch")
+	}
+	_ = other.nc.Close()
+	w.Shutdown(t.Context())
+	if !w.memory.TryAcquire(1 << 20) {
+		t.Fatal("memory of requests that are over is still taken")
+	}
+}

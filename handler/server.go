@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/meta"
+	"golang.org/x/sync/semaphore"
 )
 
 // Kafka's defaults of the Settings.
 const (
 	defaultRequestMaxBytes = 100 << 20
 	defaultFetchMaxBytes   = 55 << 20
+	defaultQueuedMaxBytes  = 512 << 20
 	defaultMaxIdle         = 10 * time.Minute
 	defaultMaxConnections  = 1<<31 - 1
 	defaultFetchSessions   = 1000
@@ -29,8 +31,9 @@ type Server struct {
 	Deps
 	table    table
 	sessions *sessionCache
-	creating sync.Mutex      // one automatic creation at a time: clients ask for the same topic all at once
-	ctx      context.Context // ends when the door closes: waits end
+	memory   *semaphore.Weighted // what large requests may take together
+	creating sync.Mutex          // one automatic creation at a time: clients ask for the same topic all at once
+	ctx      context.Context     // ends when the door closes: waits end
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
 
@@ -59,6 +62,7 @@ func NewServer(d Deps) *Server {
 	d.Settings = d.Settings.withDefaults()
 	s := &Server{Deps: d, table: newTable(&d), conns: map[*conn]struct{}{}}
 	s.sessions = newSessionCache(d.Settings.FetchSessions, d.Now)
+	s.memory = semaphore.NewWeighted(d.Settings.QueuedMaxBytes)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -66,6 +70,8 @@ func NewServer(d Deps) *Server {
 func (set Settings) withDefaults() Settings {
 	orElse(&set.RequestMaxBytes, defaultRequestMaxBytes)
 	orElse(&set.FetchMaxBytes, defaultFetchMaxBytes)
+	orElse(&set.QueuedMaxBytes, defaultQueuedMaxBytes)
+	set.QueuedMaxBytes = max(set.QueuedMaxBytes, int64(set.RequestMaxBytes)) // or the largest could never come
 	orElse(&set.MaxIdle, defaultMaxIdle)
 	orElse(&set.MaxConnections, defaultMaxConnections)
 	orElse(&set.FetchSessions, defaultFetchSessions)

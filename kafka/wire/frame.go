@@ -22,21 +22,30 @@ const (
 // connection cannot be understood: close it.
 var ErrFrameSize = errors.New("request size is out of bounds")
 
-// Limits says how many bytes a request of this API key may have, the size field
-// itself not counted.
-type Limits func(key int16) int32
+// FrameReader reads requests. All fields must be set.
+type FrameReader struct {
+	R io.Reader
+	// Limit says how many bytes a request of this API key may have, the size field
+	// itself not counted. It is called once the key has come.
+	Limit func(key int16) int32
+	// Progress is called before each wait for bytes, to move a deadline. Its error ends the read.
+	Progress func() error
+	// Buffer gives memory to read a request of this key and size into, by its capacity; nil
+	// where there is none to be used again.
+	Buffer func(key int16, size int) []byte
+	// Reserve is called before more than firstChunk is allocated for a request, with the bytes
+	// that are added. Its error ends the read.
+	Reserve func(bytes int) error
+}
 
-// ReadFrame reads one request without its size field. The frame is in buf if it
-// fits (buf's length does not matter), else in a new slice. progress is called
-// before each wait for bytes, to move a deadline; its error ends the read. The
-// error is io.EOF only if not a single byte came.
-func ReadFrame(r io.Reader, buf []byte, limits Limits, progress func() error) ([]byte, error) {
-	if err := progress(); err != nil {
+// Next reads one request, without its size field. The error is io.EOF only if not a single byte came.
+func (f *FrameReader) Next() ([]byte, error) {
+	if err := f.Progress(); err != nil {
 		return nil, err
 	}
 	// The size and the key, because the key decides what size is too much.
 	var head [6]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+	if _, err := io.ReadFull(f.R, head[:]); err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
 		}
@@ -47,21 +56,21 @@ func ReadFrame(r io.Reader, buf []byte, limits Limits, progress func() error) ([
 	if size < minFrame {
 		return nil, fmt.Errorf("%w: %d bytes, less than a header", ErrFrameSize, size)
 	}
-	if limit := limits(key); size > limit {
+	if limit := f.Limit(key); size > limit {
 		return nil, fmt.Errorf("%w: %d bytes for API key %d, at most %d are taken (socket.request.max.bytes)", ErrFrameSize, size, key, limit)
 	}
-	frame := append(buf[:0], head[4:]...)
-	return readRest(r, frame, int(size), progress)
+	frame := append(f.Buffer(key, int(size))[:0], head[4:]...)
+	return f.rest(frame, int(size))
 }
 
-// ReadToken reads one bare frame of at most limit bytes, as SASL tokens come after
+// Token reads one bare frame of at most limit bytes, as SASL tokens come after
 // SaslHandshake version 0: no header, no least size.
-func ReadToken(r io.Reader, limit int32, progress func() error) ([]byte, error) {
-	if err := progress(); err != nil {
+func (f *FrameReader) Token(limit int32) ([]byte, error) {
+	if err := f.Progress(); err != nil {
 		return nil, err
 	}
 	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+	if _, err := io.ReadFull(f.R, head[:]); err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
 		}
@@ -71,22 +80,27 @@ func ReadToken(r io.Reader, limit int32, progress func() error) ([]byte, error) 
 	if size < 0 || size > limit {
 		return nil, fmt.Errorf("%w: token of %d bytes, at most %d are taken", ErrFrameSize, size, limit)
 	}
-	return readRest(r, nil, int(size), progress)
+	return f.rest(nil, int(size))
 }
 
-func readRest(r io.Reader, frame []byte, size int, progress func() error) ([]byte, error) {
+func (f *FrameReader) rest(frame []byte, size int) ([]byte, error) {
 	for len(frame) < size {
 		// Twice what has come already, so that a size that lies costs the liar as much as us.
 		until := min(size, max(cap(frame), 2*len(frame), firstChunk))
 		if cap(frame) < until {
+			if until > firstChunk {
+				if err := f.Reserve(until - cap(frame)); err != nil {
+					return nil, err
+				}
+			}
 			grown := make([]byte, len(frame), until)
 			copy(grown, frame)
 			frame = grown
 		}
-		if err := progress(); err != nil {
+		if err := f.Progress(); err != nil {
 			return nil, err
 		}
-		n, err := io.ReadFull(r, frame[len(frame):until])
+		n, err := io.ReadFull(f.R, frame[len(frame):until])
 		frame = frame[:len(frame)+n]
 		if err != nil {
 			return nil, fmt.Errorf("read request: %d of %d bytes: %w", len(frame), size, noEOF(err))

@@ -12,9 +12,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-func noDeadline() error { return nil }
-
-func limitOf(n int32) Limits { return func(int16) int32 { return n } }
+// reader reads frames of at most limit bytes into buf.
+func reader(r io.Reader, buf []byte, limit int32) *FrameReader {
+	return &FrameReader{
+		R: r, Limit: func(int16) int32 { return limit }, Progress: func() error { return nil },
+		Buffer: func(int16, int) []byte { return buf }, Reserve: func(int) error { return nil },
+	}
+}
 
 func request(t testing.TB, rq kmsg.Request, clientID *string) []byte {
 	t.Helper()
@@ -39,7 +43,7 @@ func TestReadFrameRefusesSizesBeforeItAllocates(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			raw := binary.BigEndian.AppendUint32(nil, tc.size)
 			raw = append(raw, make([]byte, 64)...)
-			_, err := ReadFrame(bytes.NewReader(raw), nil, limitOf(1<<20), noDeadline)
+			_, err := reader(bytes.NewReader(raw), nil, 1<<20).Next()
 			if !errors.Is(err, ErrFrameSize) {
 				t.Fatalf("got %v, want ErrFrameSize", err)
 			}
@@ -52,7 +56,7 @@ func TestReadFrameAllocatesOnlyAsBytesArrive(t *testing.T) {
 	raw = append(raw, make([]byte, 1000)...)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := ReadFrame(bytes.NewReader(raw), nil, limitOf(100<<20), noDeadline)
+	_, err := reader(bytes.NewReader(raw), nil, 100<<20).Next()
 	runtime.ReadMemStats(&after)
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatalf("got %v, want an unexpected end", err)
@@ -74,13 +78,48 @@ func TestReadFrameReadsBigAndSmallFramesInARow(t *testing.T) {
 	}
 	buf := make([]byte, 0, 512)
 	for i, body := range want {
-		got, err := ReadFrame(&stream, buf, limitOf(100<<20), noDeadline)
+		got, err := reader(&stream, buf, 100<<20).Next()
 		if err != nil || !bytes.Equal(got, body) {
 			t.Fatalf("frame %d: %d bytes, error %v; want %d bytes", i, len(got), err, len(body))
 		}
 	}
-	if _, err := ReadFrame(&stream, buf, limitOf(100), noDeadline); err != io.EOF {
+	if _, err := reader(&stream, buf, 100).Next(); err != io.EOF {
 		t.Fatalf("at the end: %v, want io.EOF", err)
+	}
+}
+
+func TestMemoryIsReservedBeforeItIsTaken(t *testing.T) {
+	raw := binary.BigEndian.AppendUint32(nil, 1<<20)
+	raw = append(raw, make([]byte, 1<<20)...)
+	full := errors.New("no memory left")
+	var reserved int
+	f := reader(bytes.NewReader(raw), nil, 1<<20)
+	f.Reserve = func(n int) error {
+		if reserved += n; reserved > 300<<10 {
+			return full
+		}
+		return nil
+	}
+	if _, err := f.Next(); !errors.Is(err, full) {
+		t.Fatalf("got %v", err)
+	}
+	f = reader(bytes.NewReader(raw), nil, 1<<20)
+	reserved = -1 << 30
+	frame, err := f.Next()
+	if err != nil || cap(frame) > 1<<20 {
+		t.Fatalf("%d bytes, %v", cap(frame), err)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	f := reader(bytes.NewReader([]byte{0, 0, 0, 3, 'a', 'b', 'c', 0, 0, 0, 0, 0, 0, 0, 9, 1}), nil, 0)
+	for _, want := range []string{"abc", ""} {
+		if got, err := f.Token(8); err != nil || string(got) != want {
+			t.Fatalf("token %q, %v", got, err)
+		}
+	}
+	if _, err := f.Token(8); !errors.Is(err, ErrFrameSize) {
+		t.Fatalf("got %v, want ErrFrameSize", err)
 	}
 }
 
@@ -96,10 +135,15 @@ func TestLimitDependsOnTheKey(t *testing.T) {
 		raw = binary.BigEndian.AppendUint16(raw, key)
 		return append(raw, make([]byte, 28)...)
 	}
-	if _, err := ReadFrame(bytes.NewReader(frame(0)), nil, limits, noDeadline); err != nil {
+	read := func(raw []byte) ([]byte, error) {
+		f := reader(bytes.NewReader(raw), nil, 0)
+		f.Limit = limits
+		return f.Next()
+	}
+	if _, err := read(frame(0)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadFrame(bytes.NewReader(frame(3)), nil, limits, noDeadline); !errors.Is(err, ErrFrameSize) {
+	if _, err := read(frame(3)); !errors.Is(err, ErrFrameSize) {
 		t.Fatalf("got %v, want ErrFrameSize", err)
 	}
 }
@@ -194,7 +238,7 @@ func FuzzRequest(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		frame, err := ReadFrame(bytes.NewReader(raw), nil, limitOf(1<<20), noDeadline)
+		frame, err := reader(bytes.NewReader(raw), nil, 1<<20).Next()
 		if err != nil {
 			return
 		}
