@@ -250,7 +250,13 @@ func (b *Broker) openLinks(ctx context.Context) error {
 		Owner:     b.owner,
 		Groups:    b.groups,
 		OpenTopic: b.topics.open,
-		Logger:    b.log,
+		ConfigsChanged: func(id kafka.TopicID) {
+			if topic := b.topics.ByID(id); topic != nil {
+				b.owner.Configure(id, b.topicConfig(topic))
+			}
+		},
+		ReplicationFactor: int16(b.values.Int("default.replication.factor")),
+		Logger:            b.log,
 	})
 	b.onClose(func() error { b.links.Close(); return nil })
 	if err := b.links.Start(ctx); err != nil {

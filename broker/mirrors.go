@@ -20,12 +20,7 @@ type mirrors struct{ b *Broker }
 
 // Create implements handler.Mirrors.
 func (m *mirrors) Create(ctx context.Context, spec handler.NewMirror) (*meta.Topic, error) {
-	_, err := m.b.links.CreateMirror(ctx, spec.Link, link.MirrorSpec{
-		SourceTopic:       spec.SourceTopic,
-		MirrorTopic:       spec.Topic,
-		ReplicationFactor: max(0, spec.ReplicationFactor),
-		Configs:           spec.Configs,
-	})
+	_, err := m.b.links.CreateMirror(ctx, spec.Link, mirrorSpec(spec))
 	if err != nil {
 		return nil, kafkaError(err)
 	}
@@ -37,14 +32,21 @@ func (m *mirrors) Create(ctx context.Context, spec handler.NewMirror) (*meta.Top
 }
 
 // Validate implements handler.Mirrors.
-func (m *mirrors) Validate(_ context.Context, spec handler.NewMirror) (*meta.Topic, error) {
-	if err := checkFree(m.b.meta.Image(), spec.Topic); err != nil {
-		return nil, err
-	}
-	if _, err := m.b.links.Describe(spec.Link); err != nil {
+func (m *mirrors) Validate(ctx context.Context, spec handler.NewMirror) (*meta.Topic, error) {
+	topic, err := m.b.links.ValidateMirror(ctx, spec.Link, mirrorSpec(spec))
+	if err != nil {
 		return nil, kafkaError(err)
 	}
-	return newTopic(kafka.TopicID{}, handler.NewTopic{Name: spec.Topic, ReplicationFactor: max(1, spec.ReplicationFactor), Configs: spec.Configs}, m.b.started), nil
+	return topic, nil
+}
+
+func mirrorSpec(spec handler.NewMirror) link.MirrorSpec {
+	return link.MirrorSpec{
+		SourceTopic:       spec.SourceTopic,
+		MirrorTopic:       spec.Topic,
+		ReplicationFactor: max(0, spec.ReplicationFactor),
+		Configs:           spec.Configs,
+	}
 }
 
 // verbs are the orders an AdminClient may give, by their short names.

@@ -61,7 +61,8 @@ func newSerialRig(t testing.TB) *rig {
 func (r *rig) env() Env {
 	return Env{
 		Metadata: r.meta, Partitions: r.parts, Commits: r.commits,
-		OpenTopic: r.parts.open,
+		OpenTopic:      r.parts.open,
+		ConfigsChanged: func(id kafka.TopicID) { r.note("configure %s", r.meta.Image().Topics[id].Name) },
 		Dial: func(cfg source.Config) (Source, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()

@@ -22,6 +22,8 @@ type Env struct {
 	Groups *group.Coordinator
 	// OpenTopic opens the partitions of a topic that was just stored or widened, and returns when they are open.
 	OpenTopic func(ctx context.Context, id kafka.TopicID) error
+	// ConfigsChanged applies a topic's stored configs to its open partitions; nil for nobody to tell.
+	ConfigsChanged func(id kafka.TopicID)
 	// ReplicationFactor is a new mirror's where the order names none; 0 is 1.
 	ReplicationFactor int16
 	Events            event.Sink // nil: one log line each

@@ -123,6 +123,7 @@ func TestC13_PartitionsAddedOnTheSource(t *testing.T) {
 		t.Errorf("first partition begins at %d, want 50 by the spec; a new one at %d, want the source's start", a.LogStart, b.LogStart)
 	}
 	r.eventually("configs follow", func() bool { return r.meta.Image().TopicByName("t").Configs["retention.ms"] == "1000" })
+	r.eventually("the open partitions are told", func() bool { return slices.Contains(r.traced(), "configure t") })
 }
 
 func TestC34_NoWritesWhenNothingChanged(t *testing.T) {

@@ -179,8 +179,10 @@ func (h here) SetConfigs(ctx context.Context, changes []task.ConfigChange) error
 	for len(changes) > 0 {
 		chunk := changes[:min(batchMax/2, len(changes))] // two operations each
 		changes = changes[len(chunk):]
+		var done []kafka.TopicID
 		err := h.r.ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 			var out []meta.Change
+			done = done[:0]
 			for _, c := range chunk {
 				if !h.follows(img, c.Mirror.ID) {
 					continue
@@ -188,11 +190,17 @@ func (h here) SetConfigs(ctx context.Context, changes []task.ConfigChange) error
 				topic := *img.Topics[c.Mirror.ID]
 				topic.Configs = merged(topic.Configs, c.Set)
 				out = append(out, meta.PutTopic(&topic), meta.KeepMirror(c.Mirror.ID))
+				done = append(done, c.Mirror.ID)
 			}
 			return out, nil
 		})
 		if err != nil {
 			return err
+		}
+		for _, id := range done {
+			if tell := h.r.ls.env.ConfigsChanged; tell != nil {
+				tell(id)
+			}
 		}
 	}
 	return nil
