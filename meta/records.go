@@ -105,7 +105,9 @@ type Cut struct {
 	AtMs   int64               `json:"at_ms"`
 }
 
-// Lineage says that from Start on, batches of Epoch were minted by Cluster.
+// Lineage says that from Start on, up to the next entry, batches were minted by
+// Cluster, the first of them in Epoch (NoEpoch where it was not known yet). What lies below the first
+// entry came from the source of the first link; a topic without entries that never was a mirror is all its own.
 type Lineage struct {
 	Start   kafka.Offset      `json:"start"`
 	Epoch   kafka.LeaderEpoch `json:"epoch"`

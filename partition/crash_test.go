@@ -199,7 +199,7 @@ func (w *world) run() {
 	w.must(err)
 	cut := max(w.p(0).Offsets().LogStart, ends[0]-kafka.Offset(w.rng.IntN(6)))
 	w.pend(nil, w.boundary(cut), false)
-	w.must(w.FrozenBecomeMirror(w.t.Context(), w.topic.ID, "R", []kafka.Offset{cut}))
+	w.must(w.FrozenBecomeMirror(w.t.Context(), w.topic.ID, "R", "cluster-a", []kafka.Offset{cut}))
 	end := w.p(0).Offsets().LogEnd
 	w.settled(slices.DeleteFunc(slices.Clone(w.content), func(b batch.Batch) bool { return b.NextOffset() > end }))
 	w.epoch = w.p(0).Offsets().Epoch + 1

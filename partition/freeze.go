@@ -2,6 +2,8 @@ package partition
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
@@ -89,20 +91,22 @@ func (p *Partition) checkFrozen(reversal string, past meta.Role) error {
 // FrozenBecomeMirror turns frozen partitions into mirrors. cuts, by partition number, are the exclusive
 // ends of what both sides have: what lies above is cut off, with a higher epoch stored first (rule E2); an end equal to the
 // frozen one cuts nothing (a reversal, rule R1); NoOffset empties the partition, to be copied again from
-// the source's start. It is repeatable with the same cuts.
-func (o *Owner) FrozenBecomeMirror(ctx context.Context, topic kafka.TopicID, reversal string, cuts []kafka.Offset) error {
+// the source's start. source is the cluster id whose records follow, for the lineage (rule T4). It is repeatable with
+// the same cuts.
+func (o *Owner) FrozenBecomeMirror(ctx context.Context, topic kafka.TopicID, reversal, source string, cuts []kafka.Offset) error {
 	var orders []*order
 	for _, p := range o.all(map[kafka.TopicID]bool{topic: true}) {
 		if int(p.id.Partition) >= len(cuts) {
 			return kafka.Errorf(kafka.InvalidRequest, "No end was given for partition %s.", p.name)
 		}
-		orders = append(orders, p.frozenMirrorOrder(reversal, cuts[p.id.Partition]))
+		orders = append(orders, p.frozenMirrorOrder(reversal, source, cuts[p.id.Partition]))
 	}
 	return o.carryOut(ctx, orders)
 }
 
-func (p *Partition) frozenMirrorOrder(reversal string, at kafka.Offset) *order {
+func (p *Partition) frozenMirrorOrder(reversal, source string, at kafka.Offset) *order {
 	var c *cut
+	var end kafka.Offset
 	w := &order{p: p, prepare: func() error {
 		if err := p.checkFrozen(reversal, meta.RoleMirror); err != nil {
 			return err
@@ -112,23 +116,28 @@ func (p *Partition) frozenMirrorOrder(reversal string, at kafka.Offset) *order {
 		}
 		planned, err := p.planCut(at)
 		switch {
-		case err == errSettled:
-			return nil // nothing lies above
+		case errors.Is(err, errSettled): // nothing lies above
+			end = p.Offsets().LogEnd
+			return nil
 		case err != nil:
 			return err
 		}
-		c = &planned
+		c, end = &planned, planned.at
 		return nil
 	}}
 	w.mutate = func(now meta.Partition) (meta.Partition, error) {
 		if now.Role != meta.RoleFrozen {
 			return now, errSettled
 		}
+		if len(now.Lineage) == 0 && now.Stop == nil { // it never was a mirror
+			now.Lineage = []meta.Lineage{{Cluster: p.owner.cfg.ClusterID}}
+		}
 		if c == nil {
 			now.Generation++
 		} else {
 			now = c.apply(now)
 		}
+		now.Lineage = append(slices.Clip(now.Lineage), meta.Lineage{Start: end, Epoch: kafka.NoEpoch, Cluster: source})
 		now.Role = meta.RoleMirror
 		now.Stop, now.Frozen = nil, nil
 		return now, nil

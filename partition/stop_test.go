@@ -353,9 +353,9 @@ func TestFrozenBecomesMirror(t *testing.T) {
 	_, err := b.Freeze(t.Context(), b.topic.ID, "R1")
 	b.must(err)
 	cuts := []kafka.Offset{10, 7, kafka.NoOffset}
-	wantCode(t, b.FrozenBecomeMirror(t.Context(), b.topic.ID, "R2", cuts), kafka.InvalidRequest)
+	wantCode(t, b.FrozenBecomeMirror(t.Context(), b.topic.ID, "R2", "cluster-a", cuts), kafka.InvalidRequest)
 	for range 2 {
-		b.must(b.FrozenBecomeMirror(t.Context(), b.topic.ID, "R1", cuts))
+		b.must(b.FrozenBecomeMirror(t.Context(), b.topic.ID, "R1", "cluster-a", cuts))
 		wantOffsets(t, b.p(0), 0, 10, 10, 10)
 		wantOffsets(t, b.p(1), 0, 5, 5, 5)
 		wantOffsets(t, b.p(2), 0, 0, 0, 0)
@@ -366,6 +366,10 @@ func TestFrozenBecomesMirror(t *testing.T) {
 		if o.Role != meta.RoleMirror || o.Epoch != epoch {
 			t.Errorf("partition %d: %+v", n, o)
 		}
+	}
+	want := []meta.Lineage{{Cluster: "cluster-b"}, {Start: 10, Epoch: kafka.NoEpoch, Cluster: "cluster-a"}}
+	if got := b.p(0).Entry().Lineage; !slices.Equal(got, want) {
+		t.Errorf("lineage %+v, want %+v", got, want)
 	}
 	b.mustMirror(0, made{base: 10}.build(t))
 }
