@@ -18,6 +18,7 @@ type Proxy struct {
 	target   string
 	listener net.Listener
 	Back     atomic.Int64 // bytes from the target
+	Fetches  atomic.Int64 // Fetch requests that went through, on connections without TLS
 	delay    atomic.Int64 // nanoseconds each chunk from the target is held back
 	refuse   atomic.Bool
 	mu       sync.Mutex // guards conns
@@ -67,13 +68,42 @@ func (p *Proxy) serve(near net.Conn) {
 	p.conns[near], p.conns[far] = struct{}{}, struct{}{}
 	p.mu.Unlock()
 	var both sync.WaitGroup
-	both.Go(func() { _, _ = io.Copy(far, near); near.Close(); far.Close() })
+	both.Go(func() { _, _ = io.Copy(far, io.TeeReader(near, &counter{proxy: p})); near.Close(); far.Close() })
 	both.Go(func() { p.back(near, far); near.Close(); far.Close() })
 	both.Wait()
 	p.mu.Lock()
 	delete(p.conns, near)
 	delete(p.conns, far)
 	p.mu.Unlock()
+}
+
+// counter follows the frames of a connection and counts the Fetch requests among them.
+type counter struct {
+	proxy *Proxy
+	head  []byte // of the frame that begins: 4 bytes of size, 2 of key
+	left  int    // bytes of the frame still to come after the head
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n := len(b)
+	for len(b) > 0 {
+		if c.left > 0 {
+			step := min(c.left, len(b))
+			c.left -= step
+			b = b[step:]
+			continue
+		}
+		c.head = append(c.head, b[0])
+		b = b[1:]
+		if len(c.head) == 6 {
+			c.left = (int(c.head[0])<<24 | int(c.head[1])<<16 | int(c.head[2])<<8 | int(c.head[3])) - 2
+			if c.head[4] == 0 && c.head[5] == 1 {
+				c.proxy.Fetches.Add(1)
+			}
+			c.head = c.head[:0]
+		}
+	}
+	return n, nil
 }
 
 func (p *Proxy) back(near, far net.Conn) {

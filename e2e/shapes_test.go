@@ -213,13 +213,13 @@ func deleteTo(t *testing.T, client *kgo.Client, topic string, offset int64) {
 	t.Helper()
 	offsets := kadm.Offsets{}
 	offsets.Add(kadm.Offset{Topic: topic, Partition: 0, At: offset})
-	rs, err := kadm.NewClient(client).DeleteRecords(testContext(t), offsets)
-	if err == nil {
-		err = rs.Error()
-	}
-	if err != nil {
-		t.Fatalf("delete records of %s to %d: %v", topic, offset, err)
-	}
+	eventually(t, 90*time.Second, fmt.Sprintf("records of %s are deleted to %d", topic, offset), func() (bool, string) {
+		rs, err := kadm.NewClient(client).DeleteRecords(testContext(t), offsets)
+		if err == nil {
+			err = rs.Error()
+		}
+		return err == nil, fmt.Sprint(err) // replicas that still follow a new leader make it time out
+	})
 }
 
 // fillLarge writes a batch of 10 MB between small ones (case C11).

@@ -60,6 +60,13 @@ func (w *pair) refuse() {
 	}
 }
 
+// allow ends refuse.
+func (w *pair) allow() {
+	for _, p := range w.proxies {
+		p.Allow()
+	}
+}
+
 // restart stops and starts the hawser.
 func (w *pair) restart() {
 	w.t.Helper()

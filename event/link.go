@@ -190,11 +190,12 @@ type RecordsLost struct {
 }
 
 func (e RecordsLost) String() string {
-	return fmt.Sprintf("Mirror %s-%d misses %d records from offset %d on: the source removed them before they were mirrored.", e.Topic, e.Partition, e.Records, e.Offset)
+	return fmt.Sprintf("Mirror %s-%d misses %d records: it was to go on at offset %d, and the source's log starts at %d. The source removed them before they were mirrored.",
+		e.Topic, e.Partition, e.Records, e.Offset, e.Offset+kafka.Offset(e.Records))
 }
 
 func (e RecordsLost) Line() Line {
-	return line("records_lost", slog.LevelWarn).of(e.Link, e.Topic).in(e.Partition).at(e.Offset, kafka.NoEpoch).with(slog.Int64("records", e.Records))
+	return line("records_lost", slog.LevelWarn).of(e.Link, e.Topic).in(e.Partition).at(e.Offset, kafka.NoEpoch).with(slog.Int64("records", e.Records), slog.Int64("new_start", int64(e.Offset)+e.Records))
 }
 
 func because(text string) string {
