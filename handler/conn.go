@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +70,9 @@ func newConn(s *Server, l *listener, nc net.Conn) *conn {
 	c.frames = wire.FrameReader{R: c.r, Limit: c.limit, Progress: c.progress, Buffer: c.buffer, Reserve: c.reserve}
 	return c
 }
+
+// ip is the client's address, without the slash that Kafka puts before it.
+func (c *conn) ip() string { return strings.TrimPrefix(c.host, "/") }
 
 // serve answers requests until the connection or the context ends.
 func (c *conn) serve(ctx context.Context) {

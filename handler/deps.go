@@ -39,17 +39,19 @@ type Deps struct {
 // Settings are broker configs of the same names that the door obeys. The zero
 // value of a field means Kafka's default, unless said otherwise.
 type Settings struct {
-	RequestMaxBytes   int32         // socket.request.max.bytes
-	QueuedMaxBytes    int64         // queued.max.request.bytes: of all large requests together; 512 MiB where zero
-	FetchMaxBytes     int32         // fetch.max.bytes: of one answer
-	MaxIdle           time.Duration // connections.max.idle.ms; negative: no limit
-	MaxConnections    int           // max.connections
-	FetchSessions     int           // max.incremental.fetch.session.cache.slots
-	MetadataPage      int32         // max.request.partition.size.limit, of DescribeTopicPartitions
-	NumPartitions     int32         // num.partitions
-	ReplicationFactor int16         // default.replication.factor
-	AutoCreateTopics  bool          // auto.create.topics.enable: no default, false is off
-	NoDeleteTopics    bool          // delete.topic.enable=false
+	RequestMaxBytes   int32          // socket.request.max.bytes
+	QueuedMaxBytes    int64          // queued.max.request.bytes: of all large requests together; 512 MiB where zero
+	FetchMaxBytes     int32          // fetch.max.bytes: of one answer
+	MaxIdle           time.Duration  // connections.max.idle.ms; negative: no limit
+	MaxConnections    int            // max.connections
+	MaxPerIP          int            // max.connections.per.ip
+	PerIP             map[string]int // max.connections.per.ip.overrides, by address
+	FetchSessions     int            // max.incremental.fetch.session.cache.slots; negative: none
+	MetadataPage      int32          // max.request.partition.size.limit, of DescribeTopicPartitions
+	NumPartitions     int32          // num.partitions
+	ReplicationFactor int16          // default.replication.factor
+	AutoCreateTopics  bool           // auto.create.topics.enable: no default, false is off
+	NoDeleteTopics    bool           // delete.topic.enable=false
 }
 
 // Topics is the topics of the cluster. What it returns is a snapshot that nobody changes.

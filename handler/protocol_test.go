@@ -191,6 +191,24 @@ func TestMaxConnections(t *testing.T) {
 	ask[*kmsg.ApiVersionsResponse](first, 0, apiVersionsRequest())
 }
 
+func TestMaxConnectionsPerAddress(t *testing.T) {
+	for name, set := range map[string]Settings{
+		"for all": {MaxPerIP: 1}, "for this one": {MaxPerIP: 1000, PerIP: map[string]int{"127.0.0.1": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(_ *world, d *Deps) { d.Settings = set }).serve()
+			first := w.dial()
+			ask[*kmsg.ApiVersionsResponse](first, 0, apiVersionsRequest())
+			w.dial().closed("one too many")
+			_ = first.nc.Close()
+			for w.Connections() > 0 {
+				time.Sleep(time.Millisecond) // the server tells nobody that a connection ended
+			}
+			ask[*kmsg.ApiVersionsResponse](w.dial(), 0, apiVersionsRequest())
+		})
+	}
+}
+
 func TestShutdownClosesConnectionsAtRest(t *testing.T) {
 	w := newWorld(t, nil).serve()
 	c := w.dial()

@@ -40,6 +40,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners []*listener
 	conns     map[*conn]struct{}
+	perIP     map[string]int // connections by the client's address
 	draining  bool
 }
 
@@ -60,7 +61,7 @@ func NewServer(d Deps) *Server {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	d.Settings = d.Settings.withDefaults()
-	s := &Server{Deps: d, table: newTable(&d), conns: map[*conn]struct{}{}}
+	s := &Server{Deps: d, table: newTable(&d), conns: map[*conn]struct{}{}, perIP: map[string]int{}}
 	s.sessions = newSessionCache(d.Settings.FetchSessions, d.Now)
 	s.memory = semaphore.NewWeighted(d.Settings.QueuedMaxBytes)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -74,6 +75,7 @@ func (set Settings) withDefaults() Settings {
 	set.QueuedMaxBytes = max(set.QueuedMaxBytes, int64(set.RequestMaxBytes)) // or the largest could never come
 	orElse(&set.MaxIdle, defaultMaxIdle)
 	orElse(&set.MaxConnections, defaultMaxConnections)
+	orElse(&set.MaxPerIP, defaultMaxConnections)
 	orElse(&set.FetchSessions, defaultFetchSessions)
 	orElse(&set.MetadataPage, defaultMetadataPage)
 	orElse(&set.NumPartitions, 1)
@@ -197,26 +199,49 @@ func (s *Server) start(l *listener, nc net.Conn) {
 		nc = tls.Server(nc, l.TLS)
 	}
 	c := newConn(s, l, nc)
-	s.mu.Lock()
-	full := len(s.conns) >= s.Settings.MaxConnections
-	if s.draining || full {
-		s.mu.Unlock()
-		if full {
-			s.Logger.Warn("connection refused: max.connections are open", "listener", l.Name, "max", s.Settings.MaxConnections)
+	if err := s.admit(c); err != nil {
+		if !errors.Is(err, errDrained) {
+			s.Logger.Warn("connection refused", "listener", l.Name, "client", c.host, "err", err)
 		}
 		_ = nc.Close() // nothing was said on it
 		return
 	}
-	s.conns[c] = struct{}{}
-	s.wg.Add(1)
-	s.mu.Unlock()
 	go func() {
 		defer s.wg.Done()
 		c.serve(s.ctx)
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
+		s.dismiss(c)
 	}()
+}
+
+// admit counts a connection in if there is room for it.
+func (s *Server) admit(c *conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most, special := s.Settings.PerIP[c.ip()]
+	if !special {
+		most = s.Settings.MaxPerIP
+	}
+	switch {
+	case s.draining:
+		return errDrained
+	case len(s.conns) >= s.Settings.MaxConnections:
+		return fmt.Errorf("%d connections are open (max.connections)", len(s.conns))
+	case s.perIP[c.ip()] >= most:
+		return fmt.Errorf("%d connections of this address are open (max.connections.per.ip)", s.perIP[c.ip()])
+	}
+	s.conns[c] = struct{}{}
+	s.perIP[c.ip()]++
+	s.wg.Add(1)
+	return nil
+}
+
+func (s *Server) dismiss(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if s.perIP[c.ip()]--; s.perIP[c.ip()] == 0 {
+		delete(s.perIP, c.ip())
+	}
 }
 
 // Connections is how many connections are open.

@@ -1,0 +1,185 @@
+package handler
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func commit(c *client, topic string, partition int32, offset int64, metadata *string) kafka.ErrorCode {
+	rq := kmsg.NewPtrOffsetCommitRequest()
+	rq.Group, rq.Generation = "g", -1
+	in := kmsg.NewOffsetCommitRequestTopic()
+	in.Topic = topic
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Partition, p.Offset, p.Metadata = partition, offset, metadata
+	in.Partitions = append(in.Partitions, p)
+	rq.Topics = append(rq.Topics, in)
+	return kafka.ErrorCode(ask[*kmsg.OffsetCommitResponse](c, 9, rq).Topics[0].Partitions[0].ErrorCode)
+}
+
+func TestC85_OffsetCommitRules(t *testing.T) {
+	w := newFullWorld(t).serve()
+	made := w.make("t", 2, nil)
+	c := w.dial()
+	for _, tc := range []struct {
+		name      string
+		topic     string
+		partition int32
+		metadata  *string
+		want      kafka.ErrorCode
+	}{
+		{"good", "t", 0, text("m"), 0},
+		{"unknown topic", "nope", 0, nil, kafka.UnknownTopicOrPartition},
+		{"unknown partition", "t", 9, nil, kafka.UnknownTopicOrPartition},
+		{"negative partition", "t", -1, nil, kafka.UnknownTopicOrPartition},
+		{"metadata too long", "t", 1, text(strings.Repeat("x", 4097)), kafka.OffsetMetadataTooLarge},
+		{"metadata just fits", "t", 1, text(strings.Repeat("x", 4096)), 0},
+	} {
+		if got := commit(c, tc.topic, tc.partition, 0, tc.metadata); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+	// Version 10 names topics by id; one that is unknown is answered for itself, in its place.
+	rq := kmsg.NewPtrOffsetCommitRequest()
+	rq.Group, rq.Generation = "g", -1
+	for _, id := range []kafka.TopicID{kafka.NewTopicID(), made.ID} {
+		in := kmsg.NewOffsetCommitRequestTopic()
+		in.TopicID = id
+		in.Partitions = append(in.Partitions, kmsg.NewOffsetCommitRequestTopicPartition())
+		rq.Topics = append(rq.Topics, in)
+	}
+	topics := ask[*kmsg.OffsetCommitResponse](c, 10, rq).Topics
+	if topics[0].TopicID != rq.Topics[0].TopicID || topics[0].Partitions[0].ErrorCode != int16(kafka.UnknownTopicID) ||
+		topics[1].TopicID != rq.Topics[1].TopicID || topics[1].Partitions[0].ErrorCode != 0 {
+		t.Errorf("by id: %+v", topics)
+	}
+	read := kmsg.NewPtrOffsetFetchRequest()
+	group := kmsg.NewOffsetFetchRequestGroup()
+	group.Group = "g"
+	for _, id := range []kafka.TopicID{kafka.NewTopicID(), made.ID} {
+		in := kmsg.NewOffsetFetchRequestGroupTopic()
+		in.TopicID, in.Partitions = id, []int32{1}
+		group.Topics = append(group.Topics, in)
+	}
+	read.Groups = append(read.Groups, group)
+	found := map[kafka.TopicID]kmsg.OffsetFetchResponseGroupTopicPartition{}
+	for _, topic := range ask[*kmsg.OffsetFetchResponse](c, 10, read).Groups[0].Topics {
+		found[topic.TopicID] = topic.Partitions[0]
+	}
+	if p := found[made.ID]; p.ErrorCode != 0 || p.Offset != 0 || p.Metadata == nil || len(*p.Metadata) != 4096 {
+		t.Errorf("fetched by id: %+v", p)
+	}
+	if p := found[group.Topics[0].TopicID]; p.ErrorCode != int16(kafka.UnknownTopicID) || p.Offset != -1 {
+		t.Errorf("an unknown id: %+v", p)
+	}
+}
+
+func listOffset(c *client, version int16, ms int64, isolation int8) kmsg.ListOffsetsResponseTopicPartition {
+	rq := kmsg.NewPtrListOffsetsRequest()
+	rq.IsolationLevel = isolation
+	in := kmsg.NewListOffsetsRequestTopic()
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Timestamp = ms
+	in.Topic, in.Partitions = "t", append(in.Partitions, p)
+	rq.Topics = append(rq.Topics, in)
+	return ask[*kmsg.ListOffsetsResponse](c, version, rq).Topics[0].Partitions[0]
+}
+
+func TestC80_ListOffsetsAnswers(t *testing.T) {
+	w := newFullWorld(t).serve()
+	w.make("t", 1, nil)
+	c := w.dial()
+	for range 3 { // offsets 0-2, 3-5, 6-8, each batch with the times 1000, 1001, 1002
+		produced(t, c, 9, produceRequest(t, "t", -1, rawBatch(t, 3, noProducer())))
+	}
+	for _, isolation := range []int8{0, 1} {
+		for _, tc := range []struct {
+			ms                int64
+			offset, timestamp int64
+		}{
+			{0, 0, 1000}, {1000, 0, 1000}, {1001, 1, 1001}, {1002, 2, 1002}, {1003, -1, -1},
+			{timeLatest, 9, -1}, {timeEarliest, 0, -1}, {timeMaxTimestamp, 2, 1002}, {timeEarliestLocal, 0, -1}, {timeLatestTiered, -1, -1},
+		} {
+			got := listOffset(c, 10, tc.ms, isolation)
+			if got.ErrorCode != 0 || got.Offset != tc.offset || got.Timestamp != tc.timestamp {
+				t.Errorf("time %d, isolation %d: offset %d, time %d, error %d; want %d, %d", tc.ms, isolation, got.Offset, got.Timestamp, got.ErrorCode, tc.offset, tc.timestamp)
+			}
+			if wantEpoch := tc.offset >= 0; wantEpoch != (got.LeaderEpoch >= 0) {
+				t.Errorf("time %d: epoch %d", tc.ms, got.LeaderEpoch)
+			}
+		}
+	}
+	for ms, first := range firstVersion {
+		if got := listOffset(c, first-1, ms, 0); got.ErrorCode != int16(kafka.UnsupportedVersion) {
+			t.Errorf("time %d in version %d: error %d", ms, first-1, got.ErrorCode)
+		}
+	}
+}
+
+func TestC81_OffsetForLeaderEpoch(t *testing.T) {
+	w := newFullWorld(t).serve()
+	w.make("t", 1, nil)
+	c := w.dial()
+	produced(t, c, 9, produceRequest(t, "t", -1, rawBatch(t, 3, noProducer())))
+	now := int32(w.partition("t", 0).Offsets().Epoch)
+	for _, tc := range []struct {
+		name            string
+		current, wanted int32
+		code            kafka.ErrorCode
+		epoch           int32
+		end             int64
+	}{
+		{"current", -1, now, 0, now, 3},
+		{"believed current", now, now, 0, now, 3},
+		{"fenced", now - 1, now, kafka.FencedLeaderEpoch, -1, -1},
+		{"unknown", now + 1, now, kafka.UnknownLeaderEpoch, -1, -1},
+		{"below the first", -1, -1, 0, -1, -1},
+		{"from the future", -1, now + 5, 0, -1, -1},
+	} {
+		if tc.current == -1 && tc.name == "fenced" {
+			continue // there is no older epoch than the first
+		}
+		rq := kmsg.NewPtrOffsetForLeaderEpochRequest()
+		in := kmsg.NewOffsetForLeaderEpochRequestTopic()
+		p := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+		p.CurrentLeaderEpoch, p.LeaderEpoch = tc.current, tc.wanted
+		in.Topic, in.Partitions = "t", append(in.Partitions, p)
+		rq.Topics = append(rq.Topics, in)
+		got := ask[*kmsg.OffsetForLeaderEpochResponse](c, 4, rq).Topics[0].Partitions[0]
+		if got.ErrorCode != int16(tc.code) || got.LeaderEpoch != tc.epoch || got.EndOffset != tc.end {
+			t.Errorf("%s: %+v", tc.name, got)
+		}
+	}
+}
+
+func TestDescribeTopicPartitionsByPages(t *testing.T) {
+	w := newFullWorld(t).serve()
+	w.make("a", 3, nil)
+	w.make("b", 2, nil)
+	c := w.dial()
+	rq := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	rq.ResponsePartitionLimit = 2
+	var pages []string
+	for range 10 {
+		resp := ask[*kmsg.DescribeTopicPartitionsResponse](c, 0, rq)
+		var page []string
+		for _, topic := range resp.Topics {
+			for _, p := range topic.Partitions {
+				page = append(page, kafka.TopicPartition{Topic: *topic.Topic, Partition: p.Partition}.String())
+			}
+		}
+		pages = append(pages, strings.Join(page, " "))
+		if resp.NextCursor == nil {
+			break
+		}
+		next := kmsg.NewDescribeTopicPartitionsRequestCursor()
+		next.Topic, next.Partition = resp.NextCursor.Topic, resp.NextCursor.Partition
+		rq.Cursor = &next
+	}
+	if got := strings.Join(pages, " | "); got != "a-0 a-1 | a-2 b-0 | b-1" {
+		t.Fatalf("pages %s", got)
+	}
+}
