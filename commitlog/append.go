@@ -78,6 +78,7 @@ func (l *Log) writable(bs batch.Batches, cfg Config, now time.Time) (*segment, e
 		return nil, err
 	}
 	if g := l.active(); g != nil {
+		l.notFromTheFuture(g, now.UnixMilli())
 		if g.room(first, cfg, now.UnixMilli()) {
 			return g, l.prepare(g)
 		}
@@ -103,6 +104,17 @@ func (l *Log) writable(bs batch.Batches, cfg Config, now time.Time) (*segment, e
 	l.segs = append(l.segs, g)
 	l.newNames, l.stale, l.changed = true, true, true
 	return g, nil
+}
+
+// notFromTheFuture corrects a segment's birth, which a recovery takes from its first record or a clock
+// that was set back has made too late: it would not age.
+func (l *Log) notFromTheFuture(g *segment, now int64) {
+	if g.created <= now {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g.created = now
 }
 
 // prepare opens the active segment for the first append since the log was opened.
@@ -184,7 +196,7 @@ func (l *Log) publish(g *segment, st state, bytes int64) {
 	for _, e := range l.newEpochs {
 		e.Start = max(e.Start, l.start)
 		l.epochs = append(l.epochs, e)
-		l.stale = true
+		l.newEpoch = true
 	}
 	l.unsynced += bytes
 	l.changed = true

@@ -70,7 +70,8 @@ type Log struct {
 	// unsynced is bytes appended since the last Sync.
 	unsynced int64
 	newNames bool  // a segment file was made since the last SyncDir
-	stale    bool  // the checkpoint lacks an epoch or a sealed segment
+	stale    bool  // the checkpoint lacks a segment
+	newEpoch bool  // the checkpoint lacks an epoch, which a recovery would find where it reads
 	changed  bool  // anything was written since Open: Close has work to do
 	failed   error // an earlier write or sync failed; the log is for reading only
 	closed   bool

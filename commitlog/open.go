@@ -154,7 +154,7 @@ func (o *opening) removeBelowStart() error {
 		if !ok {
 			base, ok = parseName(name, ".timeindex")
 		}
-		if !ok || slices.Contains(o.bases, base) {
+		if !ok || o.hasSegment(base) {
 			continue
 		}
 		if err := o.dir.Remove(name); err != nil {
@@ -162,6 +162,11 @@ func (o *opening) removeBelowStart() error {
 		}
 	}
 	return nil
+}
+
+func (o *opening) hasSegment(base kafka.Offset) bool {
+	_, found := slices.BinarySearch(o.bases, base)
+	return found
 }
 
 // openSegments makes out the segments: those that the checkpoint vouches for as they are, the others by reading them.
@@ -203,7 +208,7 @@ func (o *opening) missing() error {
 		listed = append(slices.Clone(listed), t.resume)
 	}
 	for _, s := range listed {
-		if !slices.Contains(o.bases, s.base) {
+		if !o.hasSegment(s.base) {
 			return fmt.Errorf("%w: segment %s is missing, %d bytes of it were synced", ErrCorrupt, logName(s.base), s.size)
 		}
 	}
@@ -259,14 +264,17 @@ func (o *opening) settle() error {
 		o.segs, o.newNames, o.stale = nil, true, true
 		o.generation++ // the mark speaks of a segment whose name may come back
 	}
-	if t := o.ck.tail; t != nil && !slices.Contains(o.bases, t.resume.base) {
+	if t := o.ck.tail; t != nil && !o.hasSegment(t.resume.base) {
 		o.stale = true // and so may this one's
 	}
 	if len(o.segs) > 0 {
 		o.epochs = epochsBelow(o.epochs, o.end)
 	}
 	o.epochs = epochsFrom(o.epochs, o.start)
-	o.stale = o.stale || !slices.Equal(o.epochs, o.ck.epochs)
+	known := len(o.ck.epochs)
+	if known > len(o.epochs) || !slices.Equal(o.epochs[:known], o.ck.epochs) {
+		o.stale = true
+	}
 	if o.spoilt {
 		if err := o.newGeneration(); err != nil {
 			return err

@@ -159,7 +159,7 @@ func (o *opening) walk(g *segment, f store.File, size int64) (good int64, err er
 		}
 		epoch = b.LeaderEpoch()
 		if epoch > o.lastEpoch() {
-			o.stale = true
+			o.newEpoch = true
 			o.epochs = append(o.epochs[:len(o.epochs):len(o.epochs)], kafka.EpochStart{Epoch: epoch, Start: b.BaseOffset()})
 		}
 		if g.size == 0 {

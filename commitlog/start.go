@@ -50,7 +50,8 @@ func (l *Log) setStart(offset kafka.Offset) error {
 	l.mu.Lock()
 	l.start, l.epochs = offset, epochs
 	l.segs = append([]*segment(nil), segs[gone:]...)
-	l.synced = max(l.synced, offset)
+	l.synced = synced
+	l.newEpoch = l.newEpoch || len(c.epochs) < len(epochs) // the last batches before it may not be synced
 	for _, g := range segs[:gone] {
 		l.unsynced -= g.size - g.syncedSize
 	}

@@ -9,7 +9,7 @@ import (
 
 // indexEvery is how many bytes of log are synced before the index files are brought
 // up to date: what a recovery has to read again at most, beside what was not synced.
-const indexEvery = 16 << 20
+func (c *Config) indexEvery() int64 { return min(c.SegmentBytes/4, 16<<20) }
 
 // Sync makes durable all that was appended before the call and returns the new
 // SyncedEnd. It may run beside Append and reads. An error wraps store.ErrFailed; the log is
@@ -39,12 +39,17 @@ type snapshot struct {
 	unsynced int64
 	newNames bool
 	stale    bool
+	newEpoch bool
 	dirty    []dirtySegment
 	epochs   []kafka.EpochStart
 	segs     []*segment
 	start    kafka.Offset
 }
 
+// idle reports whether everything is durable.
+func (s *snapshot) idle() bool { return len(s.dirty) == 0 && !s.newNames && !s.stale }
+
+// snapshot takes note of what is to be done, which is then no longer to be done by others.
 func (l *Log) snapshot() (snapshot, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +57,7 @@ func (l *Log) snapshot() (snapshot, error) {
 		return snapshot{synced: l.synced}, err
 	}
 	s := snapshot{
-		end: l.end, synced: l.synced, unsynced: l.unsynced, newNames: l.newNames, stale: l.stale,
+		end: l.end, synced: l.synced, unsynced: l.unsynced, newNames: l.newNames, stale: l.stale, newEpoch: l.newEpoch,
 		epochs: l.epochs, segs: l.segs, start: l.start,
 	}
 	for i := len(l.segs); i > 0 && !l.segs[i-1].settled.Load(); i-- {
@@ -69,7 +74,9 @@ func (l *Log) snapshot() (snapshot, error) {
 		s.dirty = append(s.dirty, d)
 	}
 	slices.Reverse(s.dirty) // oldest first
-	l.newNames, l.stale = false, false
+	if !s.idle() {
+		l.newNames, l.stale, l.newEpoch = false, false, false
+	}
 	return s, nil
 }
 
@@ -77,7 +84,7 @@ func (l *Log) snapshot() (snapshot, error) {
 // the checkpoint that vouches for them, then the mark, which is never ahead of the truth.
 func (l *Log) syncLocked() (kafka.Offset, error) {
 	s, err := l.snapshot()
-	if err != nil || len(s.dirty) == 0 && !s.newNames && !s.stale {
+	if err != nil || s.idle() {
 		return s.synced, err
 	}
 	for _, d := range s.dirty {
@@ -92,15 +99,19 @@ func (l *Log) syncLocked() (kafka.Offset, error) {
 			return s.synced, err
 		}
 	}
-	if err := l.flushIndexes(s); err != nil {
+	flushed, err := l.flushIndexes(s)
+	if err != nil {
 		return s.synced, err
 	}
-	if s.stale {
+	// A recovery reads from where the index files end: epochs that begin below must be known.
+	if s.stale || s.newEpoch && flushed {
 		if err := l.writeCheckpoint(s.checkpoint()); err != nil {
 			return s.synced, err
 		}
+		s.newEpoch = false
 	}
 	l.mu.Lock()
+	l.newEpoch = l.newEpoch || s.newEpoch
 	l.synced = max(l.synced, s.end)
 	l.unsynced -= s.unsynced
 	synced := l.synced
@@ -122,8 +133,9 @@ func (l *Log) syncSegment(d dirtySegment) error {
 }
 
 // flushIndexes writes the indexes of segments that were sealed, and of the active
-// one when it has grown enough.
-func (l *Log) flushIndexes(s snapshot) error {
+// one when it has grown enough; it reports whether there was one.
+func (l *Log) flushIndexes(s snapshot) (flushed bool, err error) {
+	every := l.cfg.Load().indexEvery()
 	for _, d := range s.dirty {
 		d.mu.Lock()
 		behind := d.st.size - d.flushed.size
@@ -131,17 +143,19 @@ func (l *Log) flushIndexes(s snapshot) error {
 		switch {
 		case d.ended:
 			if err := l.flushIndex(d.segment, d.st, d.entries, durable); err != nil {
-				return err
+				return false, err
 			}
+			flushed = true
 			d.settled.Store(true)
 			l.opened.touch(d.segment)
-		case behind >= indexEvery:
+		case behind >= every:
 			if err := l.flushIndex(d.segment, d.st, d.entries, someday); err != nil {
-				return err
+				return false, err
 			}
+			flushed = true
 		}
 	}
-	return nil
+	return flushed, nil
 }
 
 // checkpoint is what the checkpoint says after this sync. Called with syncMu held.
