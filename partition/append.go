@@ -64,30 +64,46 @@ func (p *Partition) openForAppend() error {
 }
 
 // beginEpoch publishes a new leader epoch before the first local append after a start (rule E6), so that
-// a log which comes back shorter than it was is told from the one that was there before.
+// a log which comes back shorter than it was is told from the one that was there before. It does so for all
+// of the topic's partitions that need it: their entries are one record.
 func (p *Partition) beginEpoch() error {
-	p.mu.Lock()
-	needed := p.newEpoch
-	p.mu.Unlock()
-	if !needed {
+	if !p.needsEpoch() {
 		return nil
 	}
-	c := &change{p: p, mutate: func(now meta.Partition) (meta.Partition, error) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.newEpoch { // not done by another append meanwhile
-			now.Epoch = max(now.Epoch, p.log.LastEpoch()) + 1
+	var changes []*change
+	for _, other := range p.owner.all(map[kafka.TopicID]bool{p.id.Topic: true}) {
+		if other == p || other.needsEpoch() && other.openForAppend() == nil {
+			changes = append(changes, &change{p: other, mutate: other.nextEpoch})
 		}
-		return now, nil
-	}}
-	p.owner.storer.store([]*change{c})
-	if c.err != nil {
-		return kafka.Errorf(kafka.NotLeaderForPartition, "Partition %s could not begin a leader epoch: %v.", p.name, c.err)
 	}
+	p.owner.storer.store(changes)
+	var failed error
+	for _, c := range changes {
+		if c.err == nil {
+			c.p.mu.Lock()
+			c.p.newEpoch = false
+			c.p.mu.Unlock()
+		} else if c.p == p {
+			failed = kafka.Errorf(kafka.NotLeaderForPartition, "Partition %s could not begin a leader epoch: %v.", p.name, c.err)
+		}
+	}
+	return failed
+}
+
+func (p *Partition) needsEpoch() bool {
 	p.mu.Lock()
-	p.newEpoch = false
-	p.mu.Unlock()
-	return nil
+	defer p.mu.Unlock()
+	return p.newEpoch
+}
+
+// nextEpoch is beginEpoch's change of an entry.
+func (p *Partition) nextEpoch(now meta.Partition) (meta.Partition, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.newEpoch { // not done by another append meanwhile
+		now.Epoch = max(now.Epoch, p.log.LastEpoch()) + 1
+	}
+	return now, nil
 }
 
 // guard is held by appends whose transaction is being confirmed. A marker that comes

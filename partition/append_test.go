@@ -73,6 +73,24 @@ func TestStartBeginsAnEpoch(t *testing.T) {
 	wantOffsets(t, b.p(0), 0, 7, 7, 7)
 }
 
+func TestTopicsPartitionsBeginTheirEpochTogether(t *testing.T) {
+	b := newBed(t, meta.RoleOpen, 20)
+	for n := range int32(20) {
+		b.produce(n, made{})
+	}
+	b.reopen()
+	b.stream.calls = 0
+	for n := range int32(20) {
+		b.produce(n, made{})
+		if o := b.p(n).Offsets(); o.Epoch != 1 || b.p(n).log.LastEpoch() != 1 {
+			t.Errorf("partition %d: %+v", n, o)
+		}
+	}
+	if b.stream.calls != 1 {
+		t.Errorf("%d writes", b.stream.calls)
+	}
+}
+
 func TestDuplicateIsAnsweredWithItsOffset(t *testing.T) {
 	b := newBed(t, meta.RoleOpen, 1)
 	first := b.produce(0, made{id: ownID(1), sequence: 0, values: []string{"a", "b"}})

@@ -83,7 +83,7 @@ func (p *Partition) open() error {
 	}
 	p.order <- struct{}{}
 	defer p.unlockOrder()
-	p.newEpoch = p.Entry().Role == meta.RoleOpen && log.EndOffset() > 0
+	p.newEpoch = p.Entry().Role != meta.RoleMirror && log.EndOffset() > 0
 	if err := p.settle(); err != nil {
 		// What failed the partition for good is its own; else the reconciler goes on.
 		if p.Err() == nil {
