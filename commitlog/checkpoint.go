@@ -38,6 +38,7 @@ const (
 	pendingNone  pending = 0
 	pendingCut   pending = 1 // segment cutBase ends at cutSize; those above it go
 	pendingEmpty pending = 2 // all segments go
+	pendingSwap  pending = 3 // a rewritten segment takes the place of those from cutBase on
 )
 
 // checkpoint is what a log knows beside its segments. It is replaced as a whole: when the start
@@ -175,7 +176,7 @@ func parseCheckpoint(raw []byte) (*checkpoint, error) {
 	}
 	epochs, sealed, tails := int64(be.Uint32(body[34:])), int64(be.Uint32(body[38:])), int64(be.Uint32(body[42:]))
 	body = body[checkpointFixed:]
-	if c.start < 0 || c.pending > pendingEmpty || tails > 1 || int64(len(body)) != epochs*epochSize+sealed*stateSize+tails*tailSize {
+	if c.start < 0 || c.pending > pendingSwap || tails > 1 || int64(len(body)) != epochs*epochSize+sealed*stateSize+tails*tailSize {
 		return nil, bad
 	}
 	for range epochs {

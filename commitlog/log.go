@@ -61,12 +61,13 @@ type Log struct {
 	markSent   tail   // the mark that was last set on its way to the disk; guarded by syncMu
 
 	// mu guards what readers see. It is held only to look and to publish, never across input or output.
-	mu     sync.RWMutex
-	segs   []*segment // oldest first; a removal makes a new slice, so that readers may keep theirs
-	start  kafka.Offset
-	end    kafka.Offset
-	synced kafka.Offset
-	epochs []kafka.EpochStart
+	mu      sync.RWMutex
+	segs    []*segment // oldest first; a removal makes a new slice, so that readers may keep theirs
+	start   kafka.Offset
+	end     kafka.Offset
+	synced  kafka.Offset
+	epochs  []kafka.EpochStart
+	cleaned cleaned
 	// unsynced is bytes appended since the last Sync.
 	unsynced int64
 	newNames bool  // a segment file was made since the last SyncDir

@@ -62,6 +62,12 @@ func (o *opening) run() error {
 	if err := o.list(); err != nil {
 		return err
 	}
+	if err := o.finishRewrite(); err != nil {
+		return fmt.Errorf("finish rewriting: %w", err)
+	}
+	if err := o.removeRewrites(); err != nil {
+		return err
+	}
 	if o.ck.pending != pendingNone {
 		if err := o.finishCut(); err != nil {
 			return fmt.Errorf("finish truncation: %w", err)
@@ -77,7 +83,10 @@ func (o *opening) run() error {
 	if err := o.openSegments(); err != nil {
 		return err
 	}
-	return o.settle()
+	if err := o.settle(); err != nil {
+		return err
+	}
+	return o.readCleaned()
 }
 
 func (o *opening) list() error {

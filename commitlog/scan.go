@@ -21,21 +21,45 @@ func (l *Log) Scan(from kafka.Offset, headersOnly bool, yield func(batch.Batch) 
 const maxSpots = 1 << 30
 
 func (l *Log) scan(from kafka.Offset, headersOnly bool, yield func(batch.Batch, int64) error) error {
-	spots, err := l.spots(from, maxSpots, nil)
-	if err != nil {
-		return err
-	}
-	for _, spot := range spots {
-		if err := l.scanSegment(spot, from, headersOnly, yield); err != nil {
+	end := l.EndOffset()
+	for range lookTries {
+		reached, err := l.scanOnce(span{from: from, upTo: end}, headersOnly, func(b batch.Batch, n int64) error {
+			if b.BaseOffset() >= end {
+				return nil // appended since
+			}
+			return yield(b, n)
+		})
+		if !errors.Is(err, errCleaned) {
 			return err
 		}
+		from = reached // what is left of a segment's batches is in its rewritten like
 	}
-	return nil
+	return fmt.Errorf("scan log at offset %d: segments changed %d times meanwhile", from, lookTries)
+}
+
+// scanOnce scans until a segment was replaced and says how far it came.
+func (l *Log) scanOnce(want span, headersOnly bool, yield func(batch.Batch, int64) error) (reached kafka.Offset, err error) {
+	reached = want.from
+	spots, err := l.spots(want.from, maxSpots, nil)
+	if err != nil {
+		return reached, err
+	}
+	for _, spot := range spots {
+		if spot.st.base >= want.upTo {
+			break
+		}
+		err := l.scanSegment(spot, want.from, headersOnly, yield)
+		if err != nil {
+			return reached, err
+		}
+		reached = max(reached, spot.st.next)
+	}
+	return reached, nil
 }
 
 func (l *Log) scanSegment(spot spot, from kafka.Offset, headersOnly bool, yield func(batch.Batch, int64) error) error {
 	v, err := l.view(spot.seg, spot.st)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errGone) && !errors.Is(err, errCleaned) {
 		return fmt.Errorf("scan log at segment %s: %w meanwhile", logName(spot.seg.base), err)
 	}
 	if err != nil {

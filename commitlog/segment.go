@@ -82,6 +82,7 @@ type segment struct {
 	idx     *index      // nil while not loaded
 	flushed state       // the state up to which the index files have entries, with their sums
 	dead    bool        // its name now means something else, or nothing: do not open it
+	cleaned bool        // and why: what is left of its batches is in a rewritten segment
 }
 
 func newSegment(st state) *segment {
@@ -122,7 +123,10 @@ func (g *segment) acquire(dir store.Dir) (*sharedFile, error) {
 }
 
 func (g *segment) acquireLocked(dir store.Dir) (*sharedFile, error) {
-	if g.dead {
+	switch {
+	case g.cleaned:
+		return nil, errCleaned
+	case g.dead:
 		return nil, errGone
 	}
 	if g.file == nil {

@@ -30,6 +30,9 @@ func (l *Log) Truncate(offset kafka.Offset) error {
 	default:
 		err = l.cut(offset)
 	}
+	if err == nil {
+		err = l.cutCleaned()
+	}
 	if err != nil {
 		return fmt.Errorf("truncate log to %d: %w", offset, l.fail(err))
 	}
@@ -49,7 +52,10 @@ func (l *Log) Reset(offset kafka.Offset) error {
 	if err != nil {
 		return fmt.Errorf("reset log to %d: %w", offset, err)
 	}
-	if err := l.empty(offset, nil); err != nil {
+	if err = l.empty(offset, nil); err == nil {
+		err = l.cutCleaned()
+	}
+	if err != nil {
 		return fmt.Errorf("reset log to %d: %w", offset, l.fail(err))
 	}
 	return nil

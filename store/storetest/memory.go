@@ -83,6 +83,14 @@ type memoryDir struct {
 	id    kafka.PartitionID
 	names map[string]*inode
 	maybe map[string][]*inode // nil entries: no such name
+	// moved are the renames since the last SyncDir: one is done whole or not at all.
+	moved []move
+}
+
+// move is a rename of a file.
+type move struct {
+	from string
+	node *inode
 }
 
 func (d *memoryDir) bind(name string, n *inode) {
@@ -215,6 +223,14 @@ func (d *memoryDir) crash(after *Memory, rng *rand.Rand, mood mood) *memoryDir {
 		}
 		out.names[name] = copies[n]
 		out.maybe[name] = []*inode{copies[n]}
+	}
+	for _, r := range d.moved {
+		// A name that lost its file to a rename which did not happen has it still.
+		if copies[r.node] == nil && out.names[r.from] == nil && d.maybe[r.from][0] == r.node {
+			copies[r.node] = r.node.crash(rng, mood)
+			out.names[r.from] = copies[r.node]
+			out.maybe[r.from] = []*inode{copies[r.node]}
+		}
 	}
 	return out
 }
@@ -380,6 +396,7 @@ func (d *memoryDir) Rename(from, to string) error {
 		}
 		d.bind(to, n)
 		d.bind(from, nil)
+		d.moved = append(d.moved, move{from, n})
 		return nil
 	})
 }
@@ -398,6 +415,7 @@ func (d *memoryDir) SyncDir() error {
 		for name := range d.maybe {
 			d.settle(name)
 		}
+		d.moved = nil
 		return nil
 	})
 }
