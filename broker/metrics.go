@@ -14,7 +14,7 @@ import (
 // data path counts for it.
 func (b *Broker) metricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{b})
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{b}, b.cleaner)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 

@@ -116,7 +116,7 @@ func (b *Broker) topicConfig(topic *meta.Topic) partition.TopicConfig {
 	return partition.TopicConfig{
 		Log: commitlog.Config{
 			SegmentBytes:  v.Int("segment.bytes"),
-			SegmentAge:    v.Millis("segment.ms"),
+			SegmentAge:    segmentAge(v),
 			IndexInterval: v.Int("index.interval.bytes"),
 		},
 		MaxMessageBytes:      int(v.Int("max.message.bytes")),

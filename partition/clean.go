@@ -13,6 +13,7 @@ import (
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
 	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/store"
 )
 
 // ErrCleanAborted says that a cleaning was given up because what it stood on has changed: the topic's configs (case
@@ -24,7 +25,7 @@ const cleanPlainMax = 256 << 20
 
 // Compaction is what one cleaning may take.
 type Compaction struct {
-	KeyBytes int64          // memory for keys: log.cleaner.dedupe.buffer.size
+	KeyBytes int64           // memory for keys: log.cleaner.dedupe.buffer.size
 	Pace     func(bytes int) // told of bytes read and written; may wait. nil for no limit
 }
 
@@ -255,7 +256,7 @@ func (c *cleaning) rewrite(f *retain.Filter, group []retain.Segment) error {
 		return nil
 	case errors.Is(err, commitlog.ErrReplaced):
 		return fmt.Errorf("%w: %w", ErrCleanAborted, err)
-	case c.check() == nil:
+	case errors.Is(err, store.ErrFailed):
 		failed := c.p.storageError("swap a cleaned segment", err)
 		c.p.fail(failed)
 		return failed
@@ -278,8 +279,6 @@ func (c *cleaning) finish(to kafka.Offset) error {
 	}
 	dropped := len(p.derived.aborted) - len(kept)
 	p.derived.aborted = kept
-	// Their bytes may be others now, and prove nothing (rule T5).
-	p.derived.recent = slices.DeleteFunc(slices.Clone(p.derived.recent), func(m meta.BatchMark) bool { return m.Base < to })
 	p.marks.mu.Lock()
 	p.marks.aborted = kept
 	p.marks.mu.Unlock()

@@ -195,6 +195,8 @@ func (o *Owner) Close() error {
 func (p *Partition) close(why error) error {
 	healthy := p.Err() == nil
 	p.fail(why)
+	p.cleaning.Lock() // a cleaning under way sees that and gives up
+	defer p.cleaning.Unlock()
 	p.order <- struct{}{}
 	defer p.unlockOrder()
 	p.syncing.Lock()

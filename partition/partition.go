@@ -11,7 +11,7 @@
 // shut both ways in, sync, store the entry, carry it out, open again. What an
 // entry says and the log does not show yet is carried out by the next Open.
 //
-// Locks, each taken only while holding those before it: Partition.order,
+// Locks, each taken only while holding those before it: Partition.cleaning, Partition.order,
 // Partition.syncing, Partition.mu, marks.mu; syncer.mu and storer.mu are innermost.
 package partition
 
@@ -37,6 +37,8 @@ type Partition struct {
 	marks marks
 	dirty dirtiness // guarded by syncer.mu
 
+	// cleaning is held while the log is compacted.
+	cleaning sync.Mutex
 	// order is held, by having put a value in, while an order is carried out: from
 	// before the ways in are shut until they are open again.
 	order chan struct{}

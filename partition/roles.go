@@ -87,7 +87,7 @@ func (p *Partition) TruncateMirror(ctx context.Context, generation int64, offset
 	}
 	if c.at < c.logEnd {
 		p.owner.cfg.Logger.Warn("cut a mirror because its source diverged", "topic", p.name.Topic, "partition", p.name.Partition,
-			"from", c.logEnd, "to", c.at, "last_epoch", c.entry.Last, "removed_epochs", c.entry.Dead, "reason", reason)
+			"from", c.logEnd, "to", c.at, "last_epoch", c.entry.Last, "removed_epochs", c.entry.Dead, "full_copy", c.whole, "reason", reason)
 	}
 	return nil
 }
@@ -97,6 +97,7 @@ type cut struct {
 	at      kafka.Offset // exclusive end of what stays
 	logEnd  kafka.Offset // before it
 	visible bool         // readers may have seen what goes
+	whole   bool         // the cleaner used what goes: the partition is emptied
 	last    kafka.LeaderEpoch
 	entry   meta.Cut
 }
@@ -116,6 +117,10 @@ func (p *Partition) planCut(offset kafka.Offset) (cut, error) {
 		if c.at, err = p.endBelow(c.at); err != nil {
 			return cut{}, p.storageError("find the place of a cut", err)
 		}
+	}
+	if c.at < p.log.CleanedTo() {
+		// What was compacted away for the sake of a record that goes now would be missing: copy all again (rule T2).
+		c.at, c.whole = 0, true
 	}
 	c.entry = meta.Cut{Offset: c.at, Last: kafka.NoEpoch, Dead: deadEpochs(p.log.Epochs(), c.at), AtMs: p.now().UnixMilli()}
 	if c.at > marks.LogStart {

@@ -137,7 +137,8 @@ func (f *Filter) Batch(b batch.Batch, place Place) (batch.Batch, error) {
 	if b.IsControl() {
 		return f.marker(b, place)
 	}
-	if b.IsTransactional() {
+	// An empty batch that only ends a segment needs no marker: it opens no transaction.
+	if b.IsTransactional() && (b.Count() > 0 || f.isLastOfProducer(b)) {
 		f.seen[b.ProducerID()] = true
 	}
 	if f.isAborted(b) {
