@@ -28,6 +28,10 @@ var (
 	metricUnsynced   = desc("hawser_unsynced_bytes", "Bytes that a crash would take now.")
 	metricLogBytes   = desc("hawser_topic_log_bytes", "Bytes in a topic's logs.", "topic")
 	metricLogEnd     = desc("hawser_topic_records_end", "Sum of a topic's high watermarks, in records.", "topic")
+	metricConns      = desc("hawser_kafka_connections", "Open connections of Kafka clients.")
+	metricRequests   = desc("hawser_kafka_requests_total", "Requests of Kafka clients.", "api")
+	metricBusy       = desc("hawser_kafka_request_seconds_total", "Seconds that requests took, their waits included.", "api")
+	metricBytes      = desc("hawser_kafka_bytes_total", "Bytes of requests (in) and answers (out).", "direction")
 	metricLinks      = desc("hawser_link_state", "1 for the state that a link is in.", "link", "state", "error")
 	metricMirrors    = desc("hawser_mirror_state", "1 for the status that a mirror topic is in.", "link", "topic", "state", "error")
 	metricLag        = desc("hawser_mirror_lag_records", "Records that the source has and the mirror has not synced yet.", "link", "topic", "partition")
@@ -41,7 +45,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{metricUp, metricTopics, metricPartitions, metricUnsynced, metricLogBytes, metricLogEnd, metricLinks, metricMirrors, metricLag, metricLost, metricTasks} {
+	for _, d := range []*prometheus.Desc{metricUp, metricTopics, metricPartitions, metricUnsynced, metricLogBytes, metricLogEnd, metricConns, metricRequests, metricBusy, metricBytes, metricLinks, metricMirrors, metricLag, metricLost, metricTasks} {
 		out <- d
 	}
 }
@@ -54,9 +58,24 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(metricUp, time.Since(c.b.started).Seconds())
 	gauge(metricUnsynced, float64(c.b.owner.UnsyncedBytes()))
 	c.collectTopics(gauge)
-	c.collectLinks(gauge, func(d *prometheus.Desc, value float64, labels ...string) {
+	counter := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
-	})
+	}
+	c.collectKafka(gauge, counter)
+	c.collectLinks(gauge, counter)
+}
+
+func (c *collector) collectKafka(gauge, counter emit) {
+	stats := c.b.kafka.Stats()
+	gauge(metricConns, float64(stats.Connections))
+	counter(metricBytes, float64(stats.BytesIn), "in")
+	counter(metricBytes, float64(stats.BytesOut), "out")
+	for _, api := range stats.APIs {
+		if api.Requests > 0 {
+			counter(metricRequests, float64(api.Requests), api.Name)
+			counter(metricBusy, api.Busy.Seconds(), api.Name)
+		}
+	}
 }
 
 type emit func(d *prometheus.Desc, value float64, labels ...string)

@@ -360,3 +360,21 @@ func TestShutdownAnswersWhatWasAppended(t *testing.T) {
 	}
 	c.closed("shut down")
 }
+
+func TestStatsCountWhatWentThrough(t *testing.T) {
+	w := newFullWorld(t).serve()
+	w.make("t", 1, nil)
+	c := w.dial()
+	b := rawBatch(t, 1, noProducer())
+	for range 3 {
+		produced(t, c, 9, produceRequest(t, "t", -1, append([]byte{}, b...)))
+	}
+	fetched(t, c, 12, fetchRequest("t", 0, 0))
+	stats := w.Stats()
+	if stats.Connections != 1 || stats.APIs[0].Name != "Produce" || stats.APIs[0].Requests != 3 || stats.APIs[1].Requests != 1 || stats.APIs[1].Busy <= 0 {
+		t.Fatalf("%+v", stats)
+	}
+	if stats.BytesIn < int64(3*len(b)) || stats.BytesOut < int64(3*len(b)) {
+		t.Fatalf("%d bytes in, %d out", stats.BytesIn, stats.BytesOut)
+	}
+}

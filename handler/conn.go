@@ -128,6 +128,7 @@ func (c *conn) one(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.server.counters.in.Add(int64(len(frame)))
 	h, rest, err := wire.ParseHeader(frame)
 	if err != nil {
 		return err
@@ -259,6 +260,11 @@ func (c *conn) run(ctx context.Context, row *api, call *call, rq kmsg.Request) (
 			resp, err = nil, fmt.Errorf("%s version %d: handler failed", row.name, call.version)
 		}
 	}()
+	counts, begun := c.server.counters.apis[row.key], time.Now()
+	defer func() {
+		counts.requests.Add(1)
+		counts.nanos.Add(int64(time.Since(begun)))
+	}()
 	return row.handle(ctx, call, rq)
 }
 
@@ -304,6 +310,7 @@ func (c *conn) write(b []byte) error {
 		if err != nil {
 			return fmt.Errorf("write answer: %w", err)
 		}
+		c.server.counters.out.Add(int64(n))
 		b = b[n:]
 	}
 	return nil

@@ -166,7 +166,7 @@ func TestFetchAnswerIsWhatKmsgWouldWrite(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("v%d round %d", version, round), func(t *testing.T) {
 				server, client := pair(t)
-				c := &conn{server: &Server{}, net: server}
+				c := &conn{server: newTestServer(), net: server}
 				answer, whole := randomFetch(r, version, file, content)
 				sent := make(chan error, 1)
 				go func() { sent <- answer.writeTo(c, 99) }()
@@ -208,7 +208,7 @@ func TestFetchAnswerOfAFileThatIsTooShortClosesTheConnection(t *testing.T) {
 				answer.SetVersion(12)
 				answer.add(fetchWant{fetchKey: fetchKey{topic: "t"}}, kmsg.NewFetchResponseTopicPartition(),
 					commitlog.Slice{File: f, Position: copyMax*2 - 50, Length: length})
-				if err := answer.writeTo(&conn{server: &Server{}, net: server}, 1); err == nil {
+				if err := answer.writeTo(&conn{server: newTestServer(), net: server}, 1); err == nil {
 					t.Fatal("an answer with missing records was sent as if whole")
 				}
 			})
@@ -225,7 +225,7 @@ func BenchmarkFetchAnswer(b *testing.B) {
 			go func() {
 				_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{client}, make([]byte, 1<<20))
 			}()
-			c := &conn{server: &Server{}, net: server}
+			c := &conn{server: newTestServer(), net: server}
 			b.SetBytes(8 << 20)
 			for range b.N {
 				answer := &fetchAnswer{FetchResponse: kmsg.NewPtrFetchResponse()}
@@ -238,3 +238,6 @@ func BenchmarkFetchAnswer(b *testing.B) {
 		})
 	}
 }
+
+// newTestServer is what a bare connection needs of a server.
+func newTestServer() *Server { return &Server{counters: newCounters(nil)} }

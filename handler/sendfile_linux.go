@@ -37,6 +37,7 @@ func (c *conn) sendFile(slice commitlog.Slice) error {
 			n, sendErr = unix.Sendfile(int(out), in, &at, int(min(end-at, writeChunk)))
 			return !errors.Is(sendErr, unix.EAGAIN)
 		})
+		c.server.counters.out.Add(int64(max(n, 0)))
 		switch {
 		case err != nil:
 			return fmt.Errorf("write answer: %w", err)

@@ -30,6 +30,7 @@ const (
 type Server struct {
 	Deps
 	table    table
+	counters *counters
 	sessions *sessionCache
 	memory   *semaphore.Weighted // what large requests may take together
 	creating sync.Mutex          // one automatic creation at a time: clients ask for the same topic all at once
@@ -62,6 +63,7 @@ func NewServer(d Deps) *Server {
 	}
 	d.Settings = d.Settings.withDefaults()
 	s := &Server{Deps: d, table: newTable(&d), conns: map[*conn]struct{}{}, perIP: map[string]int{}}
+	s.counters = newCounters(s.table)
 	s.sessions = newSessionCache(d.Settings.FetchSessions, d.Now)
 	s.memory = semaphore.NewWeighted(d.Settings.QueuedMaxBytes)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
