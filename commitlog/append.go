@@ -77,7 +77,10 @@ func (l *Log) writable(bs batch.Batches, cfg Config, now time.Time) (*segment, e
 	if err != nil {
 		return nil, err
 	}
-	if g := l.active(); g != nil {
+	l.mu.RLock()
+	g := l.active()
+	l.mu.RUnlock()
+	if g != nil {
 		l.notFromTheFuture(g, now.UnixMilli())
 		if g.room(first, cfg, now.UnixMilli()) {
 			return g, l.prepare(g)
@@ -92,7 +95,7 @@ func (l *Log) writable(bs batch.Batches, cfg Config, now time.Time) (*segment, e
 	if first.LastOffset()-base > maxRelative {
 		base = first.BaseOffset()
 	}
-	g := newSegment(newState(base, now.UnixMilli()))
+	g = newSegment(newState(base, now.UnixMilli()))
 	f, err := l.dir.Create(logName(base))
 	if err != nil {
 		return nil, fmt.Errorf("make segment: %w", err)

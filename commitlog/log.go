@@ -164,7 +164,7 @@ func (l *Log) Configure(cfg Config) {
 // (producer snapshots): names must not end in .log, .index or .timeindex, nor begin with "log-".
 func (l *Log) Dir() store.Dir { return l.dir }
 
-// active is the segment that takes batches, nil if the next append makes one.
+// active is the segment that takes batches, nil if the next append makes one. It needs mu.
 func (l *Log) active() *segment {
 	if len(l.segs) == 0 || l.segs[len(l.segs)-1].sealed.Load() {
 		return nil
