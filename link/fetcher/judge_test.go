@@ -125,6 +125,7 @@ func TestC98_FrameGrowsWithBandwidthAndDelay(t *testing.T) {
 		{"100 ms, 50 MB/s", 100 * time.Millisecond, 50 * mb, 24 * mb, 40 * mb},
 		{"100 ms, 1 GB/s", 100 * time.Millisecond, 1000 * mb, frameMost, frameMost},
 		{"unknown", 0, 1 << 30, 8 * mb, 8 * mb},
+		{"slow line", 50 * time.Millisecond, 200 << 10, frameLeast, mb},
 	} {
 		p := New(nil, cfg, nil)
 		l := newLoop(p, slot{})
@@ -137,6 +138,9 @@ func TestC98_FrameGrowsWithBandwidthAndDelay(t *testing.T) {
 		l.size(&cfg)
 		if got := l.frame.size; got < c.least || got > c.most {
 			t.Errorf("%s: frame of %d bytes", c.name, got)
+		}
+		if c.least < 8*mb {
+			continue
 		}
 		for range calm {
 			l.frame.note(nil, c.roundTrip, c.roundTrip)

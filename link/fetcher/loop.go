@@ -66,6 +66,9 @@ func (l *loop) run() {
 			l.ask(x)
 		}
 		if x.err != nil {
+			if x.elapsed > frameTime+l.pool.cfg.Load().MaxWait {
+				l.frame.lost()
+			}
 			l.failed(x.err)
 			continue
 		}
