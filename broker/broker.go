@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -227,6 +228,7 @@ func (b *Broker) openGroups(ctx context.Context) error {
 		ConsumerSession:  v.Millis("group.consumer.session.timeout.ms"),
 		ConsumerInterval: v.Millis("group.consumer.heartbeat.interval.ms"),
 		ConsumerMaxSize:  int(v.Int("group.consumer.max.size")),
+		Migration:        group.Migration(strings.ToLower(v.Text("group.consumer.migration.policy"))),
 		Logger:           b.log,
 	}, group.Env{
 		OffsetsPartition:  b.topics.offsetsPartition,

@@ -157,7 +157,7 @@ func (c *impl) enterConsumer(rq *kmsg.ConsumerGroupHeartbeatRequest) (*group, er
 		return nil, c.ready()
 	case g == nil:
 		return nil, kafka.Errorf(kafka.GroupIDNotFound, "Group %s not found.", rq.Group)
-	case g.consumer == nil && (rq.MemberEpoch != rebalance.EpochJoin || !g.idle()):
+	case g.consumer == nil && rq.MemberEpoch != rebalance.EpochJoin:
 		c.leave(g)
 		return nil, kafka.Errorf(kafka.GroupIDNotFound, "Group %s is not a consumer group.", rq.Group)
 	}
@@ -167,27 +167,54 @@ func (c *impl) enterConsumer(rq *kmsg.ConsumerGroupHeartbeatRequest) (*group, er
 // beat decides, stores and answers, with the lock held. A classic group without members becomes one of the consumer protocol.
 func (c *impl) beat(ctx context.Context, g *group, b rebalance.Beat, image *meta.Image) (rebalance.BeatAnswer, error) {
 	now := time.Now()
-	core := g.consumer
-	var records []record
-	if core == nil {
-		core = rebalance.NewConsumer(c.consumerLimits())
-		records = g.epitaph()
+	core, before, err := c.consumerOf(g, image)
+	if err != nil {
+		return rebalance.BeatAnswer{}, err
 	}
 	changes, answer := core.Beat(b, catalog{image}, now)
 	if answer.Code != kafka.None {
 		return answer, kafka.Errorf(answer.Code, "%s", answer.Message)
 	}
-	for _, change := range changes {
-		records = append(records, changeRecord(g.id, change))
-	}
-	if err := c.write(ctx, g, producer{}, records); err != nil {
+	was := g.consumer
+	downgraded, err := c.storeConsumer(ctx, g, before, core, changes)
+	if err != nil {
 		return answer, storeCode(err)
+	}
+	if downgraded {
+		return answer, nil
+	}
+	if was == nil {
+		// Classic members that wait hear that they must join again; they find the other protocol.
+		c.give(g, g.core.Kill(kafka.RebalanceInProgress, now).Answers)
+		g.core = rebalance.NewClassic(c.limits(), now)
+		g.consumer.Wake(now)
 	}
 	if b.Epoch >= 0 {
 		g.consumer.Heard(b.MemberID, now)
 	}
 	g.arm(c, g.consumer.Next())
 	return answer, nil
+}
+
+// consumerOf is the group as one of the consumer protocol, and what must be written to make it one.
+func (c *impl) consumerOf(g *group, image *meta.Image) (*rebalance.Consumer, []record, error) {
+	if g.consumer != nil {
+		return g.consumer, nil, nil
+	}
+	core := rebalance.NewConsumer(c.consumerLimits())
+	records := g.epitaph()
+	if g.idle() {
+		return core, records, nil
+	}
+	members, err := c.upgrade(g, image)
+	if err != nil {
+		return nil, nil, kafka.Errorf(kafka.GroupIDNotFound, "Group %s is not a consumer group.", g.id)
+	}
+	for _, change := range rebalance.Upgrade(g.core.Generation(), members) {
+		core.Apply(change)
+		records = append(records, changeRecord(g.id, change))
+	}
+	return core, records, nil
 }
 
 func (c *impl) consumerLimits() rebalance.ConsumerLimits {
@@ -199,16 +226,14 @@ const storeAgain = 5 * time.Second
 
 func (c *impl) tickConsumer(g *group) {
 	now := time.Now()
-	var records []record
-	for _, change := range g.consumer.Tick(now) {
-		records = append(records, changeRecord(g.id, change))
-	}
-	if err := c.write(c.life, g, producer{}, records); err != nil {
+	if _, err := c.storeConsumer(c.life, g, nil, g.consumer, g.consumer.Tick(now)); err != nil {
 		c.log.Error("remove silent members", "group", g.id, "error", err)
 		g.arm(c, now.Add(storeAgain))
 		return
 	}
-	g.arm(c, g.consumer.Next())
+	if g.consumer != nil {
+		g.arm(c, g.consumer.Next())
+	}
 }
 
 // ConsumerGroupDescribe shows groups of the consumer protocol.
@@ -251,7 +276,9 @@ func (c *impl) describeConsumer(id string) kmsg.ConsumerGroupDescribeResponseGro
 		member.ClientID, member.ClientHost, member.SubscribedTopics = m.Client.ID, m.Client.Host, m.Topics
 		member.SubscribedTopicRegex = optional(m.Regex)
 		member.Assignment, member.TargetAssignment = shown(m.Assigned, image), shown(g.consumer.TargetOf(m.ID), image)
-		member.MemberType = 1
+		if member.MemberType = 1; m.Classic != nil {
+			member.MemberType = 0
+		}
 		d.Members = append(d.Members, member)
 	}
 	return d

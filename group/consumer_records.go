@@ -79,7 +79,32 @@ func appendSubscription(out []byte, s rebalance.Subscription) []byte {
 	out = kbin.AppendCompactNullableString(out, optional(s.Regex))
 	out = kbin.AppendInt32(out, int32(s.Rebalance.Milliseconds()))
 	out = kbin.AppendCompactNullableString(out, optional(s.Assignor))
-	return noTags(out)
+	if s.Classic == nil {
+		return noTags(out)
+	}
+	classic := []byte{1} // not null
+	classic = kbin.AppendInt32(classic, int32(s.Classic.Session.Milliseconds()))
+	classic = kbin.AppendCompactArrayLen(classic, len(s.Classic.Protocols))
+	for _, p := range s.Classic.Protocols {
+		classic = kbin.AppendCompactString(classic, p.Name)
+		classic = noTags(kbin.AppendCompactBytes(classic, p.Metadata))
+	}
+	classic = noTags(classic)
+	out = append(out, 1, 0) // one tag, number 0
+	return append(kbin.AppendUvarint(out, uint32(len(classic))), classic...)
+}
+
+func readClassic(r *kbin.Reader) *rebalance.ClassicMember {
+	if r.Int8() < 0 {
+		return nil
+	}
+	c := &rebalance.ClassicMember{Session: time.Duration(r.Int32()) * time.Millisecond}
+	for n := r.CompactArrayLen(); n > 0 && r.Ok(); n-- {
+		c.Protocols = append(c.Protocols, rebalance.Protocol{Name: r.CompactString(), Metadata: r.CompactBytes()})
+		skipTags(r)
+	}
+	skipTags(r)
+	return c
 }
 
 func appendAssignment(out []byte, a rebalance.Assignment) []byte {
@@ -193,7 +218,14 @@ func readSubscription(r *kbin.Reader) *rebalance.Subscription {
 		Client: rebalance.Client{ID: r.CompactString(), Host: r.CompactString()}, Topics: readStrings(r),
 		Regex: deref(r.CompactNullableString()), Rebalance: time.Duration(r.Int32()) * time.Millisecond}
 	s.Assignor = deref(r.CompactNullableString())
-	skipTags(r)
+	tags(r, func(number uint32, value []byte) {
+		if number == 0 {
+			inner := kbin.Reader{Src: value}
+			if s.Classic = readClassic(&inner); inner.Complete() != nil || s.Classic != nil && len(s.Classic.Protocols) == 0 {
+				s.Classic = nil // no member that we could answer: it is treated as one that must begin anew
+			}
+		}
+	})
 	return s
 }
 
@@ -218,6 +250,9 @@ func readAssignment(r *kbin.Reader) rebalance.Assignment {
 	}
 	return a
 }
+
+// sortedNames is the names, rising, each once.
+func sortedNames(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
 // sorted is the numbers, rising, each once.
 func sorted(list []int32) []int32 { return slices.Compact(slices.Sorted(slices.Values(list))) }

@@ -273,6 +273,8 @@ func TestChangesSurviveTheirRecords(t *testing.T) {
 		{Member: "m", Put: &rebalance.Subscription{InstanceID: new("i"), RackID: new("r"), Client: rebalance.Client{ID: "c", Host: "/h"},
 			Topics: []string{"a", "b"}, Regex: "x.*", Rebalance: time.Minute, Assignor: "range"}},
 		{Member: "m", Put: &rebalance.Subscription{Topics: []string{}}},
+		{Member: "m", Put: &rebalance.Subscription{Topics: []string{}, Classic: &rebalance.ClassicMember{Session: time.Second,
+			Protocols: []rebalance.Protocol{{Name: "range", Metadata: []byte{1, 2}}, {Name: "sticky", Metadata: []byte{}}}}}},
 		{Member: "m", Gone: true}, {Member: "m", Assign: &a}, {Member: "m", Unplan: true},
 		{Member: "m", Now: &rebalance.Current{Epoch: 4, Previous: 3, State: rebalance.MemberUnrevoked, Assigned: a, Revoking: rebalance.Assignment{}}},
 		{Member: "m", Drop: true}, {Regex: "x.*", Topics: &rebalance.Resolved{Topics: []string{"xa"}, Revision: 9, At: time.UnixMilli(5)}}, {Regex: "x.*"},

@@ -86,6 +86,9 @@ func newCoordinator(cfg Config, env Env, open func(context.Context, int32) (offs
 	if cfg.ConsumerMaxSize <= 0 {
 		cfg.ConsumerMaxSize = math.MaxInt32
 	}
+	if cfg.Migration == "" {
+		cfg.Migration = MigrateBoth
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

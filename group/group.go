@@ -23,6 +23,7 @@ type Config struct {
 	ConsumerSession        time.Duration // group.consumer.session.timeout.ms; 45 s where zero
 	ConsumerInterval       time.Duration // group.consumer.heartbeat.interval.ms; 5 s where zero
 	ConsumerMaxSize        int           // group.consumer.max.size; no limit where zero
+	Migration              Migration     // group.consumer.migration.policy; bidirectional where empty
 	Logger                 *slog.Logger
 }
 

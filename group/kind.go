@@ -90,12 +90,6 @@ func (g *group) epitaph() []record {
 
 // classic makes a group of the consumer protocol that has no members one of the classic protocol.
 func (c *impl) classic(ctx context.Context, g *group) kafka.ErrorCode {
-	if g.consumer == nil {
-		return kafka.None
-	}
-	if !g.empty() {
-		return kafka.GroupIDNotFound
-	}
 	if err := c.write(ctx, g, producer{}, g.epitaph()); err != nil {
 		return storeCode(err)
 	}

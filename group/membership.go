@@ -40,9 +40,14 @@ func (c *Coordinator) JoinGroup(ctx context.Context, from Client, rq *kmsg.JoinG
 		}
 		return fail(kafka.UnknownMemberID)
 	}
-	if code := c.classic(ctx, g); code != kafka.None {
-		c.leave(g)
-		return fail(code)
+	if g.consumer != nil && !g.empty() {
+		return c.joinConsumer(ctx, g, from, rq, resp)
+	}
+	if g.consumer != nil {
+		if code := c.classic(ctx, g); code != kafka.None {
+			c.leave(g)
+			return fail(code)
+		}
 	}
 	ticket, ch := c.park(g)
 	c.settle(g, g.core.Join(joinOf(ticket, from, rq), time.Now()))
@@ -121,6 +126,9 @@ func (c *Coordinator) SyncGroup(ctx context.Context, from Client, rq *kmsg.SyncG
 	for _, a := range rq.GroupAssignment {
 		sync.Assignments[a.MemberID] = a.MemberAssignment
 	}
+	if g.consumer != nil {
+		return c.syncConsumer(ctx, g, sync, resp)
+	}
 	ticket, ch := c.park(g)
 	sync.Ticket = ticket
 	c.settle(g, g.core.Sync(sync, time.Now()))
@@ -163,7 +171,12 @@ func (c *Coordinator) Heartbeat(ctx context.Context, from Client, rq *kmsg.Heart
 	resp := rq.ResponseKind().(*kmsg.HeartbeatResponse)
 	g, code := c.member(rq.Group, rq.MemberID)
 	if code == kafka.None {
-		code = g.core.Heartbeat(rq.MemberID, rq.InstanceID, rq.Generation, time.Now())
+		if now := time.Now(); g.consumer == nil {
+			code = g.core.Heartbeat(rq.MemberID, rq.InstanceID, rq.Generation, now)
+		} else {
+			code = g.consumer.HeartbeatClassic(rq.MemberID, rq.InstanceID, rq.Generation, now)
+			g.arm(&c.impl, g.consumer.Next())
+		}
 		c.leave(g)
 	}
 	resp.ErrorCode = int16(code)
@@ -191,12 +204,14 @@ func (c *Coordinator) LeaveGroup(ctx context.Context, from Client, rq *kmsg.Leav
 		resp.ErrorCode = int16(code)
 		return resp
 	default:
-		var out rebalance.Out
-		codes, out = g.core.Leave(leavers, time.Now())
-		c.settle(g, out)
+		var err error
+		codes, err = c.takeOut(ctx, g, leavers)
 		end := g.end
 		c.leave(g)
-		if err := c.synced(ctx, g, end); err != nil {
+		if err == nil {
+			err = c.synced(ctx, g, end)
+		}
+		if err != nil {
 			resp.ErrorCode = int16(waitCode(err))
 			return resp
 		}
@@ -211,4 +226,14 @@ func (c *Coordinator) LeaveGroup(ctx context.Context, from Client, rq *kmsg.Leav
 		resp.Members = append(resp.Members, m)
 	}
 	return resp
+}
+
+// takeOut takes members out of a group of either protocol. The group's lock is held.
+func (c *impl) takeOut(ctx context.Context, g *group, leavers []rebalance.Leaver) ([]kafka.ErrorCode, error) {
+	if g.consumer != nil {
+		return c.leaveConsumer(ctx, g, leavers)
+	}
+	codes, out := g.core.Leave(leavers, time.Now())
+	c.settle(g, out)
+	return codes, nil
 }

@@ -87,13 +87,7 @@ func (g *Consumer) Beat(b Beat, topics Catalog, now time.Time) ([]Change, BeatAn
 	if bad.Code != kafka.None {
 		return nil, bad
 	}
-	seen := d.look(topics)
-	if changed || matched || seen.hash != d.hash {
-		d.do(Change{Epoch: &EpochChange{d.epoch + 1, seen.hash}})
-	}
-	if d.epoch > d.target {
-		d.plan(seen)
-	}
+	seen := d.catchUp(changed || matched, topics)
 	d.reconcile(b.MemberID, b.Owned)
 	if !d.copied {
 		g.seen = seen // nothing changed: the cache is good for the next heartbeat
@@ -148,7 +142,7 @@ func (d *draft) admitStatic(old *ConsumerMember, b Beat) (*ConsumerMember, BeatA
 	switch {
 	case old.ID == b.MemberID && b.Epoch == EpochJoin:
 		return d.again(old), BeatAnswer{}
-	case old.Epoch == EpochLeaveStatic && b.Epoch == EpochJoin:
+	case (old.Epoch == EpochLeaveStatic || old.Classic != nil) && b.Epoch == EpochJoin:
 	case old.ID == b.MemberID:
 		return old, d.checkEpoch(old, b)
 	case b.Epoch == EpochJoin:
@@ -156,10 +150,7 @@ func (d *draft) admitStatic(old *ConsumerMember, b Beat) (*ConsumerMember, BeatA
 	default:
 		return nil, refuse(kafka.FencedInstanceID, "Static member %s with instance id %s was fenced by member %s.", b.MemberID, *b.InstanceID, old.ID)
 	}
-	target := d.targets[old.ID]
-	d.do(d.removal(old.ID)...)
-	back := Current{Assigned: old.Assigned}
-	d.do(Change{Member: b.MemberID, Put: &old.Subscription}, Change{Member: b.MemberID, Assign: &target}, Change{Member: b.MemberID, Now: &back})
+	d.succeed(old, b.MemberID)
 	return d.members[b.MemberID], BeatAnswer{}
 }
 
@@ -182,7 +173,7 @@ func (d *draft) subscription(m *ConsumerMember, b Beat) Subscription {
 	if m != nil {
 		s = m.Subscription
 	}
-	s.Client = b.Client
+	s.Client, s.Classic = b.Client, nil
 	if b.InstanceID != nil {
 		s.InstanceID = b.InstanceID
 	}
@@ -443,7 +434,8 @@ func (g *Consumer) Tick(now time.Time) []Change {
 	for _, m := range g.Members() {
 		session, ok := g.sessions[m.ID]
 		r, revoking := g.revokes[m.ID]
-		if ok && !now.Before(session) || revoking && !now.Before(r.by) && m.State == MemberUnrevoked && m.Epoch == r.epoch {
+		stuck := m.Epoch == r.epoch && (m.State == MemberUnrevoked || m.Classic != nil)
+		if ok && !now.Before(session) || revoking && !now.Before(r.by) && stuck {
 			late = append(late, m.ID)
 		} else if revoking && !now.Before(r.by) {
 			delete(g.revokes, m.ID)

@@ -73,7 +73,8 @@ type Subscription struct {
 	Topics     []string
 	Regex      string // of topic names; empty for none
 	Rebalance  time.Duration
-	Assignor   string // wanted server-side assignor; empty for the default
+	Assignor   string         // wanted server-side assignor; empty for the default
+	Classic    *ClassicMember // of a member of the classic protocol, else nil
 }
 
 func (s Subscription) sameTopics(o Subscription) bool {
@@ -83,7 +84,7 @@ func (s Subscription) sameTopics(o Subscription) bool {
 func (s Subscription) equal(o Subscription) bool {
 	same := func(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 	return s.sameTopics(o) && same(s.InstanceID, o.InstanceID) && same(s.RackID, o.RackID) && s.Client == o.Client &&
-		s.Rebalance == o.Rebalance && s.Assignor == o.Assignor
+		s.Rebalance == o.Rebalance && s.Assignor == o.Assignor && s.Classic.equal(o.Classic)
 }
 
 // Current is what a member has.
@@ -303,12 +304,31 @@ func (g *Consumer) Heard(id string, now time.Time) {
 	if m == nil {
 		return
 	}
-	g.sessions[id] = now.Add(g.limits.Session)
+	session := g.limits.Session
+	if m.Classic != nil {
+		session = m.Classic.Session
+	}
+	g.sessions[id] = now.Add(session)
+	if r, ok := g.revokes[id]; m.Classic != nil && ok && r.epoch == m.Epoch {
+		return // it has been told to join again
+	}
 	if m.State != MemberUnrevoked {
 		delete(g.revokes, id)
 	} else if r, ok := g.revokes[id]; !ok || r.epoch != m.Epoch {
 		g.revokes[id] = revoke{m.Epoch, now.Add(m.Rebalance)}
 	}
+}
+
+// After is the group as it would be with the changes, without timers.
+func (g *Consumer) After(changes []Change) *Consumer {
+	if len(changes) == 0 {
+		return g
+	}
+	c := g.clone()
+	for _, change := range changes {
+		c.Apply(change)
+	}
+	return c
 }
 
 // Epoch and TargetEpoch, State, Assignor, Members and TargetOf describe the group.
@@ -379,6 +399,8 @@ func (g *Consumer) CheckEpoch(memberID string, epoch int32) kafka.ErrorCode {
 	switch {
 	case m == nil:
 		return kafka.UnknownMemberID
+	case m.Epoch != epoch && m.Classic != nil:
+		return kafka.IllegalGeneration
 	case m.Epoch != epoch:
 		return kafka.StaleMemberEpoch
 	}

@@ -54,8 +54,9 @@ type clients struct {
 	now     time.Time
 	epochs  map[string]int32
 	owned   map[string]Assignment
-	unsure  map[string]bool // clients that missed an answer: their next heartbeat says everything
-	changes []Change        // all that was ever stored
+	old     map[string]*oldClient // those that speak the classic protocol
+	unsure  map[string]bool       // clients that missed an answer: their next heartbeat says everything
+	changes []Change              // all that was ever stored
 }
 
 // failer is what rapid's T and testing's have in common.
@@ -66,7 +67,7 @@ type failer interface {
 
 func newClients(t failer, topics map[string]int32) *clients {
 	return &clients{t: t, g: NewConsumer(ConsumerLimits{Session: 45 * time.Second, MaxSize: 1000}), topics: &catalog{topics: topics, revision: 1}, now: start,
-		epochs: map[string]int32{}, owned: map[string]Assignment{}, unsure: map[string]bool{}}
+		epochs: map[string]int32{}, owned: map[string]Assignment{}, unsure: map[string]bool{}, old: map[string]*oldClient{}}
 }
 
 func (c *clients) store(changes []Change) {
@@ -108,6 +109,9 @@ func (c *clients) joinWith(b Beat) BeatAnswer {
 
 // beat sends what the client owns, and takes what it is given; what it loses it has given up by its next heartbeat.
 func (c *clients) beat(id string) BeatAnswer {
+	if old := c.old[id]; old != nil {
+		return BeatAnswer{Code: c.oldBeat(id, old)}
+	}
 	owned := c.owned[id]
 	b := Beat{MemberID: id, Epoch: c.epochs[id], Rebalance: -1, Owned: &owned}
 	if m := c.g.members[id]; m != nil && c.unsure[id] {
@@ -187,7 +191,12 @@ func (c *clients) settle() {
 				delete(c.owned, id)
 			}
 		}
-		if s := c.g.State(); s == ConsumerStable || s == ConsumerEmpty {
+		unsynced := false
+		for id, old := range c.old {
+			_, here := c.owned[id]
+			unsynced = unsynced || here && old.unsynced
+		}
+		if s := c.g.State(); !unsynced && (s == ConsumerStable || s == ConsumerEmpty) {
 			return
 		}
 	}
@@ -471,7 +480,14 @@ func TestKIP848_RandomGroupsNeverShareAPartition(t *testing.T) {
 			return rapid.SampledFrom(list).Draw(t, "who")
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
-			switch rapid.IntRange(0, 10).Draw(t, "event") {
+			switch rapid.IntRange(0, 11).Draw(t, "event") {
+			case 11:
+				ids++
+				id, old := fmt.Sprint("c", ids), &oldClient{eager: rapid.Bool().Draw(t, "eager"), topics: topics()}
+				if rapid.IntRange(0, 3).Draw(t, "static") == 0 {
+					old.instance = new(rapid.SampledFrom([]string{"i1", "i2"}).Draw(t, "instance"))
+				}
+				c.oldJoin(id, old)
 			case 0, 1:
 				ids++
 				b := Beat{MemberID: fmt.Sprint("m", ids), Topics: topics()}
@@ -486,6 +502,9 @@ func TestKIP848_RandomGroupsNeverShareAPartition(t *testing.T) {
 				c.beat(someone())
 			case 6: // a lost answer: the client stays where it was
 				id := someone()
+				if c.old[id] != nil {
+					continue
+				}
 				owned := c.owned[id]
 				c.unsure[id] = true
 				c.send(Beat{MemberID: id, Epoch: c.epochs[id], Rebalance: -1, Owned: &owned})
@@ -493,6 +512,13 @@ func TestKIP848_RandomGroupsNeverShareAPartition(t *testing.T) {
 				id := someone()
 				m := c.g.members[id]
 				if m == nil {
+					continue
+				}
+				if c.old[id] != nil {
+					_, changes := c.g.LeaveClassic([]Leaver{{MemberID: id}})
+					c.store(changes)
+					c.check()
+					delete(c.owned, id)
 					continue
 				}
 				b := Beat{MemberID: id, InstanceID: m.InstanceID, Epoch: EpochLeave}

@@ -402,6 +402,14 @@ func (g *Classic) Commit(memberID string, instanceID *string, generation int32, 
 	return kafka.None
 }
 
+// Rebalance makes all members join again.
+func (g *Classic) Rebalance(now time.Time) (out Out) {
+	if g.state != Dead && g.state != Empty {
+		g.rebalance(now, &out)
+	}
+	return out
+}
+
 // Kill makes the group Dead and answers everybody.
 func (g *Classic) Kill(code kafka.ErrorCode, now time.Time) (out Out) {
 	for _, m := range g.Members() {
