@@ -34,6 +34,23 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
+// BenchmarkValidate looks into a batch of 16 records of 1 KiB in each codec.
+func BenchmarkValidate(b *testing.B) {
+	cfg := testTopicConfig()
+	for codec, name := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
+		b.Run(name, func(b *testing.B) {
+			one := made{codec: batch.Codec(codec), values: make1KiB(16), ts: 1}.build(b)
+			b.SetBytes(16 << 10)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := validate(batch.Batches(one), kafka.TopicPartition{Topic: "t"}, &cfg, 1000); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkAppendSynced waits for the sync, with many producers at once.
 func BenchmarkAppendSynced(b *testing.B) {
 	bed := newBed(b, meta.RoleOpen, 16)

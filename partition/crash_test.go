@@ -34,6 +34,7 @@ type world struct {
 	sequences [3]int32
 	crashes   []crash
 	doubtful  int
+	survived  int
 }
 
 // crash is the world as a crash would leave it.
@@ -210,12 +211,26 @@ func (w *world) run() {
 }
 
 // survive opens the partition after the crash, checks that nothing is lost and nothing wrong is
-// there, and goes on with its life.
-func (w *world) survive(c crash) error {
+// there, and goes on with its life. depth is how often it crashes again while it opens.
+func (w *world) survive(c crash, depth int) error {
 	after := *w.bed
 	after.store = c.mem
 	after.stream = newStream()
 	after.stream.topics[w.topic.ID] = &meta.Partitions{Topic: w.topic.ID, List: []meta.Partition{c.entry}}
+	var again []crash
+	if depth > 0 {
+		c.mem.Hook(func(op storetest.Op) error {
+			after.stream.mu.Lock()
+			defer after.stream.mu.Unlock()
+			if w.rng.IntN(4) == 0 && len(again) < 4 {
+				next := c
+				next.at = c.at + ", again at " + op.String()
+				next.mem, next.entry = c.mem.Crash(w.rng.Uint64()), after.stream.topics[w.topic.ID].List[0]
+				again = append(again, next)
+			}
+			return nil
+		})
+	}
 	after.open()
 	defer func() { _ = after.Owner.Close() }()
 	p := after.p(0)
@@ -234,6 +249,13 @@ func (w *world) survive(c crash) error {
 	if err := c.check(&after); err != nil {
 		return err
 	}
+	c.mem.Hook(nil)
+	for _, next := range again {
+		if err := w.survive(next, depth-1); err != nil {
+			return fmt.Errorf("at %q: %w", next.at, err)
+		}
+	}
+	w.survived++
 	return goOn(&after)
 }
 
@@ -318,11 +340,11 @@ func crashAll(t testing.TB, seed uint64) (crashes, doubtful int, err error) {
 	w.run()
 	w.mem.Hook(nil)
 	for _, c := range w.crashes {
-		if err := w.survive(c); err != nil {
+		if err := w.survive(c, 1); err != nil {
 			return len(w.crashes), w.doubtful, fmt.Errorf("seed %d, crash at %q, entry %+v, shown %+v: %w", seed, c.at, c.entry, c.shown, err)
 		}
 	}
-	return len(w.crashes), w.doubtful, nil
+	return w.survived, w.doubtful, nil
 }
 
 func TestCrashAtEveryBoundary(t *testing.T) {

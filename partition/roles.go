@@ -17,10 +17,14 @@ const jumpsMax = 256
 // and starts there. Open transactions end as aborted in the index (rule D5), without a byte written. lost is the number of offsets passed over.
 func (p *Partition) JumpTo(ctx context.Context, generation int64, offset kafka.Offset, keep bool) (lost int64, err error) {
 	var from, start kafka.Offset
+	var ended int
 	w := &order{p: p, prepare: func() error {
 		if err := p.checkMirrorGeneration(generation); err != nil {
 			return err
 		}
+		p.mu.Lock()
+		ended = len(p.derived.open)
+		p.mu.Unlock()
 		marks := p.Offsets()
 		from, start = marks.LogEnd, marks.LogStart
 		switch {
@@ -52,7 +56,7 @@ func (p *Partition) JumpTo(ctx context.Context, generation int64, offset kafka.O
 	lost = int64(offset - from)
 	if lost > 0 {
 		p.owner.cfg.Logger.Warn("the source removed records before they were mirrored", "topic", p.name.Topic, "partition", p.name.Partition,
-			"from", from, "to", offset, "lost", lost)
+			"from", from, "to", offset, "lost", lost, "transactions_ended", ended)
 	}
 	return lost, nil
 }
