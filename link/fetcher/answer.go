@@ -204,6 +204,7 @@ func (q *part) append(f *Fetched, c cut) bool {
 			return q.Target.AppendMirrored(q.ctx, partition.Mirrored{Generation: q.asked.generation, FetchedAt: q.asked.offset, Batches: bs})
 		})
 	}
+	gaps := q.epochGaps(c.whole, c.last)
 	err := put(c.whole)
 	if errors.Is(err, batch.ErrCRC) {
 		// What stands before the bad batch is good, and should not wait for it.
@@ -213,6 +214,7 @@ func (q *part) append(f *Fetched, c cut) bool {
 	}
 	if err == nil {
 		q.stored(c.last, len(c.whole))
+		q.pool.refine(q, q.asked.generation, gaps)
 		return true
 	}
 	q.notStored(err)

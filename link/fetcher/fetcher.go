@@ -92,6 +92,7 @@ type Target interface {
 	TruncateMirror(ctx context.Context, generation int64, offset kafka.Offset, reason string) error
 	Epochs() []kafka.EpochStart
 	EpochEnd(epoch kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset)
+	RefineEpochs(generation int64, starts []kafka.EpochStart) error
 	LastBatch() (batch.Batch, error)
 }
 

@@ -207,6 +207,11 @@ func (p *Partition) Lead(broker int32, epoch kafka.LeaderEpoch) {
 	})
 }
 
+// Began says where leader epochs began, as a source knows it whose cleaner has been at work.
+func (p *Partition) Began(starts ...kafka.EpochStart) {
+	p.c.change(func() { p.part().starts = starts })
+}
+
 // Hide holds the high watermark below the log's end; -1 lets it go.
 func (p *Partition) Hide(high kafka.Offset) { p.c.change(func() { p.part().high = high }) }
 

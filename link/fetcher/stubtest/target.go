@@ -24,6 +24,7 @@ type Target struct {
 	count    bool // keep no bytes, only offsets
 	last     batch.Batch
 	cuts     []kafka.Offset
+	refined  [][]kafka.EpochStart
 	Appends  int
 	Hold     chan struct{} // where not nil, appends wait for it to be closed
 	Manual   bool          // the high watermark moves only by Sync
@@ -211,10 +212,29 @@ func (t *Target) Epochs() []kafka.EpochStart {
 			list = append(list, kafka.EpochStart{Epoch: b.LeaderEpoch(), Start: b.BaseOffset()})
 		}
 	}
+	for _, starts := range t.refined {
+		last := starts[len(starts)-1].Epoch
+		if i := slices.IndexFunc(list, func(e kafka.EpochStart) bool { return e.Epoch == last }); i >= 0 {
+			list = slices.Concat(list[:i], starts, list[i+1:])
+		}
+	}
 	if t.count && t.last != nil {
 		list = append(list, kafka.EpochStart{Epoch: t.last.LeaderEpoch()})
 	}
 	return list
+}
+
+// RefineEpochs is partition.Partition's.
+func (t *Target) RefineEpochs(generation int64, starts []kafka.EpochStart) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if generation != t.o.Generation {
+		return partition.ErrStale
+	}
+	t.refined = append(t.refined, slices.Clone(starts))
+	close(t.changed)
+	t.changed = make(chan struct{})
+	return nil
 }
 
 // EpochEnd answers for the largest epoch not above the one asked for.
