@@ -216,6 +216,8 @@ func (c *connection) answer(req kmsg.Request) kmsg.Response {
 		return c.broker.listOffsets(req)
 	case *kmsg.OffsetForLeaderEpochRequest:
 		return c.broker.epochEnds(req)
+	case *kmsg.DescribeConfigsRequest:
+		return describeConfigs(req)
 	}
 	return nil
 }
@@ -224,10 +226,26 @@ func (b *Broker) versions() kmsg.Response {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	resp := kmsg.NewPtrApiVersionsResponse()
-	for _, row := range [][3]int16{{1, 4, b.maxFetch}, {2, 1, 8}, {3, 1, 12}, {17, 1, 1}, {18, 0, 3}, {23, 2, 4}, {36, 0, 2}} {
+	for _, row := range [][3]int16{{1, 4, b.maxFetch}, {2, 1, 8}, {3, 1, 12}, {17, 1, 1}, {18, 0, 3}, {23, 2, 4}, {32, 1, 4}, {36, 0, 2}} {
 		k := kmsg.NewApiVersionsResponseApiKey()
 		k.ApiKey, k.MinVersion, k.MaxVersion = row[0], row[1], row[2]
 		resp.ApiKeys = append(resp.ApiKeys, k)
+	}
+	return resp
+}
+
+// describeConfigs says that every topic has the defaults.
+func describeConfigs(req *kmsg.DescribeConfigsRequest) kmsg.Response {
+	resp := kmsg.NewPtrDescribeConfigsResponse()
+	for _, r := range req.Resources {
+		row := kmsg.NewDescribeConfigsResponseResource()
+		row.ResourceType, row.ResourceName = r.ResourceType, r.ResourceName
+		for _, pair := range [][2]string{{"cleanup.policy", "delete"}, {"max.message.bytes", "1048588"}, {"message.timestamp.type", "CreateTime"}, {"retention.ms", "-1"}, {"retention.bytes", "-1"}} {
+			c := kmsg.NewDescribeConfigsResponseResourceConfig()
+			c.Name, c.Value, c.Source, c.IsDefault = pair[0], &pair[1], kmsg.ConfigSourceDefaultConfig, true
+			row.Configs = append(row.Configs, c)
+		}
+		resp.Resources = append(resp.Resources, row)
 	}
 	return resp
 }

@@ -1,0 +1,149 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/fetcher/stubtest"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// stubbed is a hawser whose source is scripted.
+type stubbed struct {
+	cluster *stubtest.Cluster
+	h       *Hawser
+	mirror  *kgo.Client
+}
+
+func newStubbed(t *testing.T) *stubbed {
+	t.Helper()
+	s := &stubbed{cluster: stubtest.NewCluster(t, 1), h: StartHawser(t)}
+	s.h.CreateLink("stub", strings.Join(s.cluster.Bootstrap(), ","), nil)
+	s.mirror = Client(t, s.h.Kafka)
+	return s
+}
+
+// topic makes a topic at the stub and returns its first partition.
+func (s *stubbed) topic(name string, partitions int) *stubtest.Partition {
+	s.cluster.Create(name, kafka.NewTopicID(), partitions)
+	return s.cluster.Partition(kafka.TopicPartition{Topic: name})
+}
+
+// waitEnd waits until a mirror partition ends at an offset.
+func (s *stubbed) waitEnd(t *testing.T, topic string, partition int32, want int64) {
+	t.Helper()
+	eventually(t, 30*time.Second, fmt.Sprintf("%s-%d ends at %d", topic, partition, want), func() (bool, string) {
+		_, end := Ends(t, s.mirror, topic, partition)
+		return end == want, fmt.Sprintf("it ends at %d", end)
+	})
+}
+
+// same wants the mirror to hold the stub's bytes.
+func (s *stubbed) same(t *testing.T, topic string, partition int32, want []byte) {
+	t.Helper()
+	_, end := Ends(t, s.mirror, topic, partition)
+	if have := Raw(t, s.mirror, topic, partition, 0, end); !bytes.Equal(have, want) {
+		t.Errorf("%s-%d has %d bytes, the source %d, and they differ", topic, partition, len(have), len(want))
+	}
+}
+
+// TestC15_OverlapThatIsNotBatchAlignedIsAnError has a bad source answer the fetch at 10 with a batch [5, 14].
+func TestC15_OverlapThatIsNotBatchAlignedIsAnError(t *testing.T) {
+	s := newStubbed(t)
+	p := s.topic("c15", 1)
+	p.Produce(5, "first")
+	p.Produce(5, "second")
+	s.h.CreateMirror("stub", "c15")
+	s.waitEnd(t, "c15", 0, 10)
+	good := p.Bytes()
+	p.Replace(stubtest.Build(0, 0, 5, "first"), stubtest.Build(5, 0, 10, "second"))
+	eventually(t, 30*time.Second, "the mirror shows the error", func() (bool, string) {
+		m := s.h.Mirror("stub", "c15")
+		text := fmt.Sprint(m.Raw)
+		return m.Error != "" && m.Error != "NO_ERROR" && strings.Contains(text, "c15-0"), text
+	})
+	t.Logf("it says %v", s.h.Mirror("stub", "c15").Raw)
+	s.same(t, "c15", 0, good)
+}
+
+// TestC15_RepeatedBatchIsDropped has the source send an old batch again after each reconnect.
+func TestC15_RepeatedBatchIsDropped(t *testing.T) {
+	s := newStubbed(t)
+	p := s.topic("c15r", 1)
+	first := p.Produce(10, "once")
+	s.h.CreateMirror("stub", "c15r")
+	s.waitEnd(t, "c15r", 0, 10)
+	var repeats atomic.Int32
+	s.cluster.Mangle(func(_ kafka.TopicPartition, from kafka.Offset, data []byte) []byte {
+		if from >= 10 && repeats.Add(1) <= 4 {
+			return append(bytes.Clone(first), data...)
+		}
+		return data
+	})
+	s.cluster.Broker(1).HangUp()
+	eventually(t, 30*time.Second, "the source has repeated itself", func() (bool, string) { return repeats.Load() >= 2, fmt.Sprint(repeats.Load()) })
+	p.Produce(5, "next")
+	s.waitEnd(t, "c15r", 0, 15)
+	s.same(t, "c15r", 0, p.Bytes())
+	if m := s.h.Mirror("stub", "c15r"); m.Status != "ACTIVE" {
+		t.Errorf("the mirror shows %s, error %s", m.Status, m.Error)
+	}
+}
+
+// TestC16_CorruptBatchFromTheSource flips a bit in every answer for one partition for a while.
+func TestC16_CorruptBatchFromTheSource(t *testing.T) {
+	s := newStubbed(t)
+	bad := s.topic("c16", 2)
+	good := s.cluster.Partition(kafka.TopicPartition{Topic: "c16", Partition: 1})
+	spoil := time.Duration(envInt("HAWSER_CORRUPT_SECONDS", 6)) * time.Second
+	tp := kafka.TopicPartition{Topic: "c16"}
+	bad.Produce(3, "before")
+	good.Produce(3, "before")
+	s.h.CreateMirror("stub", "c16")
+	s.waitEnd(t, "c16", 0, 3)
+	s.cluster.Mangle(func(at kafka.TopicPartition, _ kafka.Offset, data []byte) []byte {
+		if at != tp || len(data) < 80 {
+			return data
+		}
+		data = bytes.Clone(data)
+		data[len(data)-2] ^= 4
+		return data
+	})
+	bad.Produce(10, "spoiled")
+	from, before := time.Now(), len(s.cluster.Fetches(tp))
+	shown := ""
+	for n := 3; time.Since(from) < spoil; n++ {
+		good.Produce(1, "good")
+		s.waitEnd(t, "c16", 1, int64(n+1))
+		if _, end := Ends(t, s.mirror, "c16", 0); end != 3 {
+			t.Fatalf("the mirror of the spoiled partition ends at %d, want 3", end)
+		}
+		m := s.h.Mirror("stub", "c16")
+		if text := fmt.Sprint(m.Raw); strings.Contains(text, "CORRUPT") {
+			shown = text
+		}
+		pause(testContext(t), 100*time.Millisecond)
+	}
+	if shown == "" {
+		t.Errorf("describe says nothing of the corrupt batch: %v", s.h.Mirror("stub", "c16").Raw)
+	}
+	t.Logf("describe says %s", shown)
+	if n := len(s.cluster.Fetches(tp)) - before; n > 2*int(spoil.Seconds())+4 {
+		t.Errorf("the spoiled partition was fetched %d times in %v, more than twice a second", n, spoil)
+	}
+	s.cluster.Mangle(nil)
+	s.waitEnd(t, "c16", 0, 13)
+	s.same(t, "c16", 0, bad.Bytes())
+	s.same(t, "c16", 1, good.Bytes())
+	eventually(t, 30*time.Second, "the error is gone", func() (bool, string) {
+		m := s.h.Mirror("stub", "c16")
+		return m.Lag == 0 && m.Status == "ACTIVE" && !strings.Contains(fmt.Sprint(m.Raw), "CORRUPT"), fmt.Sprint(m.Raw)
+	})
+}
