@@ -1,0 +1,135 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sys/unix"
+)
+
+// TestThroughput_MirrorBesideDiskAndPlainConsumer mirrors a topic of stock Kafka
+// until nothing is unsynced, and beside it, turn by turn, writes as much straight
+// to the same disk and reads the topic with a plain consumer that keeps nothing.
+func TestThroughput_MirrorBesideDiskAndPlainConsumer(t *testing.T) {
+	const partitions, turns = 4, 3
+	k := SharedKafka(t)
+	source := Client(t, k.Bootstrap())
+	topic := "bulk-throughput"
+	CreateTopic(t, source, topic, partitions, 1, map[string]string{"segment.bytes": "268435456"})
+	size := fillBulk(t, k, topic, partitions, int64(envInt("HAWSER_BULK_MB", 512))<<20)
+	var toDisk, toConsumer, perGB []float64
+	for range turns {
+		disk := diskRate(t, size)
+		mirror, cpu := mirrorRate(t, k, source, topic, partitions, size)
+		consumer := consumerRate(t, k, topic, partitions, size)
+		t.Logf("mirror %.0f MB/s, disk %.0f MB/s (mirror is %.0f %% of it), plain consumer %.0f MB/s (mirror is %.0f %%), %.2f CPU seconds per GB",
+			mirror, disk, 100*mirror/disk, consumer, 100*mirror/consumer, cpu)
+		toDisk, toConsumer, perGB = append(toDisk, mirror/disk), append(toConsumer, mirror/consumer), append(perGB, cpu)
+	}
+	t.Logf("medians of %d turns of %d MB: %.0f %% of the disk, %.0f %% of a plain consumer, %.2f CPU seconds per GB", turns, size/1e6, 100*median(toDisk), 100*median(toConsumer), median(perGB))
+	if median(toDisk) < 0.5 {
+		t.Errorf("mirroring reaches %.0f %% of what the disk sustains, want 50 %% or more", 100*median(toDisk))
+	}
+}
+
+func median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
+
+// rate is in MB/s.
+func rate(size int64, took time.Duration) float64 { return float64(size) / 1e6 / took.Seconds() }
+
+// diskRate writes as many bytes one after the other and syncs them.
+func diskRate(t *testing.T, size int64) float64 {
+	t.Helper()
+	chunk := make([]byte, 1<<20)
+	random := rand.New(rand.NewPCG(3, 4))
+	for i := range chunk {
+		chunk[i] = byte(random.Uint32())
+	}
+	path := filepath.Join(t.TempDir(), "disk")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(path)
+	defer f.Close()
+	began := time.Now()
+	for n := int64(0); n < size; n += int64(len(chunk)) {
+		if _, err := f.Write(chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Fdatasync(int(f.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	return rate(size, time.Since(began))
+}
+
+// mirrorRate mirrors the topic into a new hawser, from the order to lag 0 at the synced end; and the CPU seconds per GB.
+func mirrorRate(t *testing.T, k *Kafka, source *kgo.Client, topic string, partitions int32, size int64) (mbs, cpu float64) {
+	t.Helper()
+	h := StartHawser(t)
+	defer func() { h.Stop(); os.RemoveAll(filepath.Join(h.dir, "data")) }()
+	h.CreateLink("east", k.Bootstrap(), nil)
+	mirror := Client(t, h.Kafka)
+	before, began := cpuSeconds(t, h.Pid), time.Now()
+	h.CreateMirror("east", topic)
+	WaitLevel(t, source, mirror, topic, partitions, 3*time.Minute)
+	took := time.Since(began)
+	if m := h.Mirror("east", topic); m.Lag != 0 {
+		t.Errorf("the mirror is level and shows lag %d", m.Lag)
+	}
+	return rate(size, took), (cpuSeconds(t, h.Pid) - before) / (float64(size) / 1e9)
+}
+
+// consumerRate reads the topic to its end and drops what it reads.
+func consumerRate(t *testing.T, k *Kafka, topic string, partitions int32, size int64) float64 {
+	t.Helper()
+	began := time.Now()
+	offsets := map[int32]kgo.Offset{}
+	for p := range partitions {
+		offsets[p] = kgo.NewOffset().AtStart()
+	}
+	client := Client(t, k.Bootstrap(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: offsets}), kgo.FetchMaxBytes(64<<20), kgo.FetchMaxPartitionBytes(8<<20))
+	defer client.Close()
+	for n := int64(0); n < size; {
+		fetches := client.PollFetches(testContext(t))
+		if err := fetches.Err0(); err != nil {
+			t.Fatal(err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) { n += int64(len(r.Value)) })
+	}
+	return rate(size, time.Since(began))
+}
+
+// cpuSeconds is what a process has used, user and system.
+func cpuSeconds(t *testing.T, pid int) float64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	var ticks int64
+	for _, field := range fields[11:13] { // utime and stime, the 14th and 15th of all
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	const perSecond = 100 // USER_HZ, fixed on every Linux that Go runs on
+	return float64(ticks) / perSecond
+}
