@@ -26,7 +26,7 @@ func TestThroughput_MirrorBesideDiskAndPlainConsumer(t *testing.T) {
 	source := Client(t, k.Bootstrap())
 	topic := "bulk-throughput"
 	CreateTopic(t, source, topic, partitions, 1, map[string]string{"segment.bytes": "268435456"})
-	size := fillBulk(t, k, topic, partitions, int64(envInt("HAWSER_BULK_MB", 512))<<20)
+	size := fillBulk(t, k, topic, partitions, int64(envInt("HAWSER_BULK_MB", 1024))<<20)
 	var toDisk, toConsumer, perGB []float64
 	for range turns {
 		disk := diskRate(t, size)
