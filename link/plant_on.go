@@ -2,14 +2,19 @@
 
 package link
 
-import "sync/atomic"
+import (
+	"os"
+	"sync/atomic"
+)
 
-// Faults that a test plants, to see that another test finds them.
+// Faults that a test plants, or HAWSER_PLANT, to see that another test finds them.
 const (
-	plantSkipClamp      = "clamp skipped"
-	plantActBeforeStore = "act before store"
+	plantSkipClamp      = "clamp-skipped"
+	plantActBeforeStore = "act-before-store"
 )
 
 var plantedFault atomic.Value // string
 
-func planted(name string) bool { return plantedFault.Load() == name }
+func planted(name string) bool {
+	return plantedFault.Load() == name || os.Getenv("HAWSER_PLANT") == name
+}

@@ -36,15 +36,15 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		on    *bool
 		check func(*testing.T) error
 	}{
-		{"epoch not raised", &plantEpochNotRaised, over(checkEpochGate)},
-		{"epoch not raised", &plantEpochNotRaised, over(checkCut)},
-		{"ABORT marker missing", &plantMarkerMissing, stopped},
-		{"ABORT marker missing", &plantMarkerMissing, crashes},
-		{"generation not checked", &plantGenerationNotChecked, over(checkStale)},
-		{"sync skipped at stop", &plantSyncSkippedAtStop, order},
-		{"sync skipped at stop", &plantSyncSkippedAtStop, crashes},
-		{"act before store", &plantActBeforeStore, order},
-		{"act before store", &plantActBeforeStore, crashes},
+		{"epoch-not-raised", &plantEpochNotRaised, over(checkEpochGate)},
+		{"epoch-not-raised", &plantEpochNotRaised, over(checkCut)},
+		{"abort-marker-missing", &plantMarkerMissing, stopped},
+		{"abort-marker-missing", &plantMarkerMissing, crashes},
+		{"generation-not-checked", &plantGenerationNotChecked, over(checkStale)},
+		{"sync-skipped-at-stop", &plantSyncSkippedAtStop, order},
+		{"sync-skipped-at-stop", &plantSyncSkippedAtStop, crashes},
+		{"act-before-store", &plantActBeforeStore, order},
+		{"act-before-store", &plantActBeforeStore, crashes},
 	} {
 		t.Run(row.fault, func(t *testing.T) {
 			if err := row.check(t); err != nil {
