@@ -2,6 +2,7 @@ package commitlog_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -146,7 +147,9 @@ func (c *crashRun) open() {
 
 func (c *crashRun) step() {
 	m := &c.model
-	switch pick := c.rng.IntN(20); {
+	switch pick := c.rng.IntN(22); {
+	case pick >= 20:
+		c.rewrite()
 	case pick < 9:
 		c.append()
 	case pick < 14:
@@ -259,6 +262,51 @@ func (c *crashRun) truncate() {
 	if c.log.EndOffset() != m.end || c.log.StartOffset() != m.start {
 		c.Fatalf("%s: log is [%d, %d), want [%d, %d)", c.doing, c.log.StartOffset(), c.log.EndOffset(), m.start, m.end)
 	}
+}
+
+// rewrite drops some batches of sealed segments, as compaction does.
+func (c *crashRun) rewrite() {
+	m := &c.model
+	segments := c.log.Segments()
+	if len(segments) < 2 {
+		return
+	}
+	first := c.rng.IntN(len(segments) - 1)
+	var bases []kafka.Offset
+	for _, s := range segments[first:min(first+1+c.rng.IntN(3), len(segments)-1)] {
+		if s.Next-segments[first].Base > 1<<31-1 {
+			break // no segment spans so much
+		}
+		bases = append(bases, s.Base)
+	}
+	dropped := map[kafka.Offset]bool{}
+	r, err := c.log.Rewrite(bases, func(b batch.Batch, last bool) (batch.Batch, error) {
+		if !last && c.rng.IntN(3) == 0 {
+			dropped[b.BaseOffset()] = true
+			return nil, nil
+		}
+		return b, nil
+	})
+	if errors.Is(err, commitlog.ErrReplaced) {
+		return
+	}
+	c.must(0, err)
+	after := *m
+	after.batches, after.synced = nil, 0
+	for i, b := range m.batches {
+		if dropped[b.BaseOffset()] {
+			continue
+		}
+		after.batches = append(after.batches, b)
+		if i < m.synced {
+			after.synced = len(after.batches)
+		}
+	}
+	c.doing += fmt.Sprintf(" rewrite %v without %d batches", bases, len(dropped))
+	c.allowed = append(c.allowed, after.outcome())
+	c.must(0, r.Swap())
+	*m = after
+	c.same(c.log, m.outcome())
 }
 
 func (c *crashRun) setStart() {
