@@ -41,8 +41,8 @@ func validate(bs batch.Batches, name kafka.TopicPartition, cfg *TopicConfig, now
 		b.SetLogAppendTime(nowMs)
 		return incoming{b, nowMs}, nil
 	}
-	if b.MaxTimestamp() != maxTimestamp {
-		b.SetMaxTimestamp(maxTimestamp)
+	if b.MaxTimestamp() != maxTimestamp || b.IsLogAppendTime() {
+		b.SetCreateTime(maxTimestamp)
 	}
 	return incoming{b, -1}, nil
 }
@@ -58,7 +58,7 @@ func single(bs batch.Batches, name kafka.TopicPartition, cfg *TopicConfig) (batc
 	case errors.As(err, &magic):
 		return nil, kafka.Errorf(kafka.UnsupportedForMessageFormat, "Partition %s: %v; use a client of Kafka 0.11 or newer.", name, magic)
 	case err != nil:
-		return nil, kafka.Errorf(kafka.CorruptMessage, "Partition %s: %v.", name, err)
+		return nil, invalid(name, err.Error())
 	case len(rest) > 0:
 		return nil, invalid(name, "the request must hold exactly one record batch")
 	}
@@ -83,12 +83,8 @@ func checkHeader(b batch.Batch, name kafka.TopicPartition) error {
 		return invalid(name, fmt.Sprintf("invalid producer id %d", b.ProducerID()))
 	case b.ProducerID() >= 0 && b.BaseSequence() < 0 && !unnumbered(b, name):
 		return invalid(name, fmt.Sprintf("invalid sequence number %d in record batch with producer id %d", b.BaseSequence(), b.ProducerID()))
-	case b.ProducerID() >= 0 && b.ProducerEpoch() < 0:
-		return invalid(name, fmt.Sprintf("invalid epoch %d in record batch with producer id %d", b.ProducerEpoch(), b.ProducerID()))
 	case b.ProducerID() < 0 && b.IsTransactional():
 		return invalid(name, "a transactional record batch names no producer")
-	case b.IsLogAppendTime():
-		return kafka.Errorf(kafka.InvalidTimestamp, "Partition %s: producers must not set the timestamp type to LogAppendTime.", name)
 	}
 	return nil
 }
@@ -119,8 +115,8 @@ func checkRecords(b batch.Batch, name kafka.TopicPartition, cfg *TopicConfig, no
 		if errors.Is(err, batch.ErrTooLarge) {
 			return 0, nil, kafka.Errorf(kafka.MessageTooLarge, "Partition %s: the records of a batch take more than %d bytes when decompressed.", name, decompressedMax)
 		}
-		if err != nil {
-			return 0, nil, kafka.Errorf(kafka.CorruptMessage, "Partition %s: %v.", name, err)
+		if err != nil { // the CRC is right: sending it again would not help
+			return 0, nil, invalid(name, err.Error())
 		}
 		switch {
 		case record.Offset != expected:

@@ -17,8 +17,16 @@ func poke32(b batch.Batch, at int, v uint32) batch.Batch {
 	return c
 }
 
-func TestValidateRefusesWhatKafkaRefuses(t *testing.T) {
-	name := kafka.TopicPartition{Topic: "t"}
+// sent is what a producer may send, and what Kafka answers.
+type sent struct {
+	name string
+	cfg  TopicConfig
+	bs   batch.Batches
+	want kafka.ErrorCode
+}
+
+func sentToValidate(t *testing.T) []sent {
+	t.Helper()
 	plain := made{values: []string{"a", "b"}}.build(t)
 	old := slices.Clone(plain)
 	old[16] = 1
@@ -54,16 +62,11 @@ func TestValidateRefusesWhatKafkaRefuses(t *testing.T) {
 	timed := cfg
 	timed.TimestampBeforeMaxMs, timed.TimestampAfterMaxMs = 1000, 1000
 
-	table := []struct {
-		name string
-		cfg  TopicConfig
-		bs   batch.Batches
-		want kafka.ErrorCode
-	}{
+	return []sent{
 		{"good", cfg, batch.Batches(plain), kafka.None},
 		{"nothing", cfg, nil, kafka.InvalidRecord},
-		{"cut short", cfg, batch.Batches(plain[:len(plain)-1]), kafka.CorruptMessage},
-		{"a few bytes", cfg, batch.Batches(plain[:10]), kafka.CorruptMessage},
+		{"cut short", cfg, batch.Batches(plain[:len(plain)-1]), kafka.InvalidRecord},
+		{"a few bytes", cfg, batch.Batches(plain[:10]), kafka.InvalidRecord},
 		{"two batches", cfg, join(plain, plain), kafka.InvalidRecord},
 		{"magic 1", cfg, batch.Batches(old), kafka.UnsupportedForMessageFormat},
 		{"CRC", cfg, batch.Batches(badCRC), kafka.CorruptMessage},
@@ -73,15 +76,15 @@ func TestValidateRefusesWhatKafkaRefuses(t *testing.T) {
 		{"last delta too large", cfg, batch.Batches(poke32(plain, 23, 2)), kafka.InvalidRecord},
 		{"offsets with holes", cfg, batch.Batches(poke32(holes, 57, 3)), kafka.InvalidRecord},
 		{"negative sequence", cfg, batch.Batches(made{id: 7, sequence: -1}.build(t)), kafka.InvalidRecord},
-		{"negative producer epoch", cfg, batch.Batches(made{id: 7, idEpoch: -1}.build(t)), kafka.InvalidRecord},
+		{"negative producer epoch", cfg, batch.Batches(made{id: 7, idEpoch: -1}.build(t)), kafka.None},
 		{"transaction of nobody", cfg, batch.Batches(made{txn: true}.build(t)), kafka.InvalidRecord},
-		{"append time from a client", cfg, batch.Batches(appendTime), kafka.InvalidTimestamp},
+		{"append time from a client", cfg, batch.Batches(appendTime), kafka.None},
 		{"no key on a compacted topic", compacted, batch.Batches(made{noKey: true}.build(t)), kafka.InvalidRecord},
 		{"key on a compacted topic", compacted, batch.Batches(plain), kafka.None},
 		{"too large", small, batch.Batches(plain), kafka.MessageTooLarge},
 		{"larger than a segment", segment, batch.Batches(plain), kafka.RecordListTooLarge},
 		{"decompresses to too much", cfg, batch.Batches(zipped), kafka.MessageTooLarge},
-		{"not what the codec says", cfg, batch.Batches(garbage), kafka.CorruptMessage},
+		{"not what the codec says", cfg, batch.Batches(garbage), kafka.InvalidRecord},
 		{"just old enough", timed, batch.Batches(made{ts: 9000}.build(t)), kafka.None},
 		{"too old", timed, batch.Batches(made{ts: 8999}.build(t)), kafka.InvalidTimestamp},
 		{"just new enough", timed, batch.Batches(made{ts: 11000}.build(t)), kafka.None},
@@ -90,7 +93,11 @@ func TestValidateRefusesWhatKafkaRefuses(t *testing.T) {
 		{"far past", timed, batch.Batches(made{ts: math.MinInt64}.build(t)), kafka.InvalidTimestamp},
 		{"no timestamp", timed, batch.Batches(made{ts: -1}.build(t)), kafka.None},
 	}
-	for _, row := range table {
+}
+
+func TestValidateRefusesWhatKafkaRefuses(t *testing.T) {
+	name := kafka.TopicPartition{Topic: "t"}
+	for _, row := range sentToValidate(t) {
 		t.Run(row.name, func(t *testing.T) {
 			_, err := validate(slices.Clone(row.bs), name, &row.cfg, 10_000)
 			wantCode(t, err, row.want)
@@ -158,6 +165,16 @@ func TestC87_MaxTimestampIsPutRight(t *testing.T) {
 	in, err := validate(batch.Batches(made{ts: 500}.build(t)), kafka.TopicPartition{Topic: "t"}, &cfg, 10_000)
 	if err != nil || in.logAppendTime != 10_000 || in.batch.MaxTimestamp() != 10_000 || !in.batch.IsLogAppendTime() || in.batch.CheckCRC() != nil {
 		t.Errorf("with append time: %+v, %v", in.logAppendTime, err)
+	}
+}
+
+func TestAppendTimeFromAClientIsTakenOff(t *testing.T) {
+	cfg := testTopicConfig()
+	b := made{ts: 500, values: []string{"a", "b"}}.build(t)
+	b.SetLogAppendTime(9999)
+	in, err := validate(batch.Batches(b), kafka.TopicPartition{Topic: "t"}, &cfg, 10_000)
+	if err != nil || in.batch.IsLogAppendTime() || in.batch.MaxTimestamp() != 9999 || in.batch.CheckCRC() != nil {
+		t.Errorf("%v, append time %v, max timestamp %d", err, in.batch.IsLogAppendTime(), in.batch.MaxTimestamp())
 	}
 }
 

@@ -235,6 +235,12 @@ func (b Batch) SetLogAppendTime(ms int64) {
 	b.SetMaxTimestamp(ms)
 }
 
+// SetCreateTime marks the batch's times as the producer's, the largest of which is ms, and renews the CRC.
+func (b Batch) SetCreateTime(ms int64) {
+	binary.BigEndian.PutUint16(b[posAttrs:], uint16(b.attrs())&^attrLogAppendTime)
+	b.SetMaxTimestamp(ms)
+}
+
 // BaseTimestamp is the time the records' deltas count from, in Unix milliseconds.
 func (b Batch) BaseTimestamp() int64 { return int64(binary.BigEndian.Uint64(b[posBaseTime:])) }
 
