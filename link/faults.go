@@ -50,7 +50,7 @@ func (r *running) onEvent(e fetcher.Event) {
 		r.lost[e.Mirror] += int64(e.To - e.From)
 		r.mu.Unlock()
 	case eventTruncated:
-		sink.Emit(event.MirrorTruncated{Link: r.name, Topic: topic, Partition: p, Offset: e.To, Epoch: kafka.NoEpoch, Records: int64(e.From - e.To)})
+		sink.Emit(event.MirrorTruncated{Link: r.name, Topic: topic, Partition: p, Offset: e.To, Epoch: e.Epoch, Records: int64(e.From - e.To)})
 		r.noteCut(e.Mirror, e.To)
 	}
 	r.wake()

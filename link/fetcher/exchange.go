@@ -2,6 +2,7 @@ package fetcher
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -112,7 +113,11 @@ func (l *loop) ask(x *exchange) {
 	}
 	begun := time.Now()
 	if x.err == nil {
-		x.answers, x.err = l.session.Fetch(l.pool.ctx, x.wants, ask)
+		ctx, cancel := context.WithCancel(l.pool.ctx)
+		l.waiting.Store(&waiting{since: begun, cancel: cancel})
+		x.answers, x.err = l.session.Fetch(ctx, x.wants, ask)
+		l.waiting.Store(nil)
+		cancel()
 	}
 	if x.elapsed = time.Since(begun); x.err != nil {
 		x.err = fmt.Errorf("fetch from source broker %d: %w", l.at.broker, x.err)

@@ -160,4 +160,5 @@ type Event struct {
 	Err    error
 	From   kafka.Offset
 	To     kafka.Offset
+	Epoch  kafka.LeaderEpoch // of a truncation: the source's leader epoch that brought it
 }

@@ -2,6 +2,7 @@ package fetcher
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ const (
 	// renewAge is how often a session is asked for everything again, so that a change of log start that
 	// never reached us, or that the source does not report, is found (case C02).
 	renewAge = time.Minute
+	// hangTime is how long beyond its long poll an answer may take when its partitions have another leader.
+	hangTime = 2 * time.Second
 	// lingerTime is how long a loop without partitions keeps its connection.
 	lingerTime = 10 * time.Second
 	// authWait is the longest wait between connections that fail to log in.
@@ -27,6 +30,7 @@ type loop struct {
 	at      slot
 	wake    chan struct{} // room for one
 	contact atomic.Int64  // Unix ns of the last answer
+	waiting atomic.Pointer[waiting]
 	frame   frame
 
 	inbox []*part // new partitions; guarded by Pool.mu
@@ -103,6 +107,20 @@ func (l *loop) open() *exchange {
 		}
 	}
 	return x
+}
+
+// waiting is a fetch under way.
+type waiting struct {
+	since  time.Time
+	cancel context.CancelFunc
+}
+
+// release ends a fetch that its broker has not answered for long. It is called when partitions have another
+// leader: a broker that hangs, or that the network has lost, would hold them until the request times out.
+func (l *loop) release() {
+	if w := l.waiting.Load(); w != nil && time.Since(w.since) > l.pool.cfg.Load().MaxWait+hangTime {
+		w.cancel()
+	}
 }
 
 // receive takes new partitions over.

@@ -291,3 +291,20 @@ func TestCloseLeavesNoGoroutines(t *testing.T) {
 		t.Fatalf("%d goroutines before, %d after:\n%s", before, after, buf[:runtime.Stack(buf, true)])
 	}
 }
+
+func TestC14_BrokerThatHangsHoldsNobodyBack(t *testing.T) {
+	b := newBench(t, 2, nil)
+	b.stub.Create("t", topicID, 1)
+	p := b.stub.Partition(zero)
+	p.Produce(1, "v")
+	target := b.mirror(topicID, zero)[0]
+	b.reach(target, 1)
+	b.stub.Broker(1).Delay(time.Hour)
+	p.Lead(2, 1)
+	p.Produce(1, "v")
+	begun := time.Now()
+	b.reach(target, 2)
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

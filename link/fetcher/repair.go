@@ -141,7 +141,7 @@ func (q *part) truncate(f facts, v verdictOf) {
 		return
 	}
 	q.splice, q.last.known, q.short = true, false, 0
-	q.pool.tell(Event{Mirror: q.Mirror, Kind: "truncated", From: f.mirrorEnd, To: v.to, Err: v.why})
+	q.pool.tell(Event{Mirror: q.Mirror, Kind: "truncated", From: f.mirrorEnd, To: v.to, Epoch: f.sourceEpoch, Err: v.why})
 	q.well()
 }
 

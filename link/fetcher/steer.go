@@ -106,6 +106,9 @@ func hintAll(held []*part, leaders Leaders) {
 		newest := leaders.List[q.Source.Partition]
 		if known := q.leader.Load(); known != nil && newest.Broker >= 0 && newest.Epoch >= known.Epoch && newest != *known {
 			q.hint.Store(&newest)
+			if l := q.line.Load(); l != nil && newest.Broker != known.Broker {
+				l.release()
+			}
 		}
 	}
 }

@@ -152,10 +152,8 @@ func (s *stripes) loop() error {
 		}
 		next := s.queue[0]
 		s.queue = s.queue[1:]
-		select {
-		case <-next.done:
-		case <-s.ctx.Done():
-			return context.Cause(s.ctx)
+		if err := s.await(next); err != nil {
+			return err
 		}
 		if next.err != nil {
 			return next.err
@@ -163,10 +161,25 @@ func (s *stripes) loop() error {
 		if err := s.append(next); err != nil {
 			return err
 		}
-		if hint := s.q.hint.Load(); hint != nil {
+		s.learn()
+	}
+}
+
+// await waits for a stretch, as long as the leader is the one that is asked.
+func (s *stripes) await(next *stretch) error {
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for {
+		if s.q.hint.Load() != nil {
 			return fmt.Errorf("the leader of source partition %s moved", s.q.Source)
 		}
-		s.learn()
+		select {
+		case <-next.done:
+			return nil
+		case <-look.C:
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		}
 	}
 }
 

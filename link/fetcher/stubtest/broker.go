@@ -22,6 +22,7 @@ type Broker struct {
 	id       int32
 	cluster  *Cluster
 	listener net.Listener
+	stop     chan struct{} // closed by Stop
 
 	mu         sync.Mutex
 	conns      map[net.Conn]bool
@@ -41,6 +42,9 @@ func (b *Broker) Address() string { return b.listener.Addr().String() }
 // Stop closes it for good.
 func (b *Broker) Stop() {
 	b.mu.Lock()
+	if !b.stopped {
+		close(b.stop)
+	}
 	b.stopped = true
 	b.mu.Unlock()
 	b.listener.Close()
@@ -98,6 +102,18 @@ func (b *Broker) accept() {
 	}
 }
 
+// pause waits, and reports false when the broker stops meanwhile.
+func (b *Broker) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-b.stop:
+		return false
+	}
+}
+
 // connection is what a broker remembers of one.
 type connection struct {
 	broker *Broker
@@ -139,8 +155,8 @@ func (b *Broker) serve(conn net.Conn) {
 			delay += time.Duration(float64(len(out)) / float64(b.pace) * float64(time.Second))
 		}
 		b.mu.Unlock()
-		if delay > 0 {
-			time.Sleep(delay)
+		if delay > 0 && !b.pause(delay) {
+			return
 		}
 		if _, err := conn.Write(out); err != nil {
 			return

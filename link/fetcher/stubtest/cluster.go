@@ -57,7 +57,7 @@ func NewCluster(t interface {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &Broker{id: id + 1, cluster: c, listener: listener, conns: make(map[net.Conn]bool), maxFetch: 17}
+		b := &Broker{id: id + 1, cluster: c, listener: listener, stop: make(chan struct{}), conns: make(map[net.Conn]bool), maxFetch: 17}
 		c.brokers[b.id] = b
 		go b.accept()
 	}
