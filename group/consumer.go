@@ -2,8 +2,10 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"time"
 
 	"github.com/hawserio/hawser/group/rebalance"
@@ -61,7 +63,9 @@ func (c *Coordinator) ConsumerGroupHeartbeat(ctx context.Context, from Client, r
 		return fail(err)
 	}
 	resp.MemberID, resp.MemberEpoch = &b.MemberID, answer.Epoch
-	resp.HeartbeatIntervalMillis = int32(c.cfg.ConsumerInterval.Milliseconds())
+	if answer.Epoch >= 0 {
+		resp.HeartbeatIntervalMillis = int32(c.cfg.ConsumerInterval.Milliseconds())
+	}
 	if answer.Assignment != nil {
 		resp.Assignment = &kmsg.ConsumerGroupHeartbeatResponseAssignment{Topics: []kmsg.ConsumerGroupHeartbeatResponseAssignmentTopic{}}
 		for _, topic := range answer.Assignment.Topics() {
@@ -131,6 +135,10 @@ func (c *impl) match(from Client, image *meta.Image, regex string) ([]string, er
 	if len(regex) > regexMax {
 		return nil, fmt.Errorf("it is longer than %d bytes", regexMax)
 	}
+	var bad *syntax.Error
+	if _, err := syntax.Parse(regex, syntax.Perl); errors.As(err, &bad) {
+		return nil, errors.New(bad.Code.String())
+	}
 	compiled, err := regexp.Compile("^(?:" + regex + ")$")
 	if err != nil {
 		return nil, err
@@ -156,7 +164,7 @@ func (c *impl) enterConsumer(rq *kmsg.ConsumerGroupHeartbeatRequest) (*group, er
 	case g == nil && c.ready() != kafka.None:
 		return nil, c.ready()
 	case g == nil:
-		return nil, kafka.Errorf(kafka.GroupIDNotFound, "Group %s not found.", rq.Group)
+		return nil, kafka.Errorf(kafka.GroupIDNotFound, "Consumer group %s not found.", rq.Group)
 	case g.consumer == nil && rq.MemberEpoch != rebalance.EpochJoin:
 		c.leave(g)
 		return nil, kafka.Errorf(kafka.GroupIDNotFound, "Group %s is not a consumer group.", rq.Group)
@@ -172,6 +180,9 @@ func (c *impl) beat(ctx context.Context, g *group, b rebalance.Beat, image *meta
 		return rebalance.BeatAnswer{}, err
 	}
 	changes, answer := core.Beat(b, catalog{image}, now)
+	if answer.Code == kafka.UnknownMemberID && b.InstanceID == nil {
+		answer.Message = fmt.Sprintf("Member %s is not a member of group %s.", b.MemberID, g.id)
+	}
 	if answer.Code != kafka.None {
 		return answer, kafka.Errorf(answer.Code, "%s", answer.Message)
 	}
@@ -274,7 +285,7 @@ func (c *impl) describeConsumer(id string) kmsg.ConsumerGroupDescribeResponseGro
 		member := kmsg.NewConsumerGroupDescribeResponseGroupMember()
 		member.MemberID, member.InstanceID, member.RackID, member.MemberEpoch = m.ID, m.InstanceID, m.RackID, m.Epoch
 		member.ClientID, member.ClientHost, member.SubscribedTopics = m.Client.ID, m.Client.Host, m.Topics
-		member.SubscribedTopicRegex = optional(m.Regex)
+		member.SubscribedTopicRegex = &m.Regex
 		member.Assignment, member.TargetAssignment = shown(m.Assigned, image), shown(g.consumer.TargetOf(m.ID), image)
 		if member.MemberType = 1; m.Classic != nil {
 			member.MemberType = 0

@@ -132,7 +132,7 @@ func TestKIP848_CommitsAreCheckedAgainstTheEpoch(t *testing.T) {
 	m := &consumer{b: b, group: "g", id: "m1"}
 	need(t, "join", m.join(t, "t"), kafka.None)
 	need(t, "commit", m.commit(t, 9, m.epoch), kafka.None)
-	need(t, "old client", m.commit(t, 8, m.epoch), kafka.None)
+	need(t, "old client", m.commit(t, 8, m.epoch), kafka.UnsupportedVersion)
 	need(t, "stale", m.commit(t, 9, m.epoch+1), kafka.StaleMemberEpoch)
 	need(t, "stale, old client", m.commit(t, 8, m.epoch+1), kafka.UnsupportedVersion)
 	need(t, "stranger", (&consumer{b: b, group: "g", id: "x"}).commit(t, 9, 1), kafka.UnknownMemberID)

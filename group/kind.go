@@ -54,11 +54,10 @@ func (g *group) mayCommit(who membership, knows bool, now time.Time) kafka.Error
 	if g.consumer == nil {
 		return g.core.Commit(who.id, who.instance, who.epoch, false, now)
 	}
-	code := g.consumer.Commit(who.id, who.instance, who.epoch, false)
-	if code == kafka.StaleMemberEpoch && !knows {
+	if m := g.consumer.Member(who.id); m != nil && m.Classic == nil && !knows {
 		return kafka.UnsupportedVersion
 	}
-	return code
+	return g.consumer.Commit(who.id, who.instance, who.epoch, false)
 }
 
 // mayCommitPending is mayCommit within a transaction.

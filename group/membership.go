@@ -116,6 +116,10 @@ func waitCode(err error) kafka.ErrorCode {
 func (c *Coordinator) SyncGroup(ctx context.Context, from Client, rq *kmsg.SyncGroupRequest) *kmsg.SyncGroupResponse {
 	resp := rq.ResponseKind().(*kmsg.SyncGroupResponse)
 	resp.MemberAssignment = []byte{}
+	if rq.Version >= 5 && (rq.ProtocolType == nil || rq.Protocol == nil) {
+		resp.ErrorCode = int16(kafka.InconsistentGroupProtocol) // the version is there for these two
+		return resp
+	}
 	g, code := c.member(rq.Group, rq.MemberID)
 	if code != kafka.None {
 		resp.ErrorCode = int16(code)

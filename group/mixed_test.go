@@ -18,7 +18,7 @@ func (m *member) settleFor(t *testing.T, partitions ...int32) {
 		t.Fatalf("join: %v", kafka.ErrorCode(joined.ErrorCode))
 	}
 	rq := kmsg.NewPtrSyncGroupRequest()
-	rq.Version, rq.Group, rq.MemberID, rq.InstanceID, rq.Generation = 5, m.group, m.id, m.instance, m.generation
+	rq.Version, rq.Group, rq.MemberID, rq.InstanceID, rq.Generation = 4, m.group, m.id, m.instance, m.generation
 	if m.leads {
 		all := kmsg.NewConsumerMemberAssignment()
 		all.Topics = []kmsg.ConsumerMemberAssignmentTopic{{Topic: "t", Partitions: partitions}}

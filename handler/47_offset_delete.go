@@ -45,7 +45,20 @@ func offsetDelete(ctx context.Context, c *call, rq *kmsg.OffsetDeleteRequest) (k
 	}
 	resp := c.Groups.OffsetDelete(ctx, &forward)
 	if resp.ErrorCode == 0 {
-		resp.Topics = append(resp.Topics, refused...)
+		for _, out := range refused {
+			resp.Topics = mergeDeleted(resp.Topics, out)
+		}
 	}
 	return resp, nil
+}
+
+// mergeDeleted adds a topic's partitions to those it has already: Java clients look a topic up once.
+func mergeDeleted(topics []kmsg.OffsetDeleteResponseTopic, more kmsg.OffsetDeleteResponseTopic) []kmsg.OffsetDeleteResponseTopic {
+	for i := range topics {
+		if topics[i].Topic == more.Topic {
+			topics[i].Partitions = append(topics[i].Partitions, more.Partitions...)
+			return topics
+		}
+	}
+	return append(topics, more)
 }

@@ -98,7 +98,7 @@ func assignUniform(wishes []wish, counts map[kafka.TopicID]int32, had map[string
 	}
 	for range balancePasses {
 		moved := false
-		for i := range pieces {
+		for i := len(pieces) - 1; i >= 0; i-- { // the first ones stay
 			p := &pieces[i]
 			if to := least(by[p.topic], load); load[p.owner] > load[to]+1 {
 				load[p.owner]--

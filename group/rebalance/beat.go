@@ -146,7 +146,7 @@ func (d *draft) admitStatic(old *ConsumerMember, b Beat) (*ConsumerMember, BeatA
 	case old.ID == b.MemberID:
 		return old, d.checkEpoch(old, b)
 	case b.Epoch == EpochJoin:
-		return nil, refuse(kafka.UnreleasedInstanceID, "Static member %s with instance id %s cannot join the group because the instance id is owned by member %s.", b.MemberID, *b.InstanceID, old.ID)
+		return nil, refuse(kafka.UnreleasedInstanceID, "Static member %s with instance id %s cannot join the group because the instance id is owned by %s member.", b.MemberID, *b.InstanceID, old.ID)
 	default:
 		return nil, refuse(kafka.FencedInstanceID, "Static member %s with instance id %s was fenced by member %s.", b.MemberID, *b.InstanceID, old.ID)
 	}
