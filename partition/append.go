@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
@@ -20,8 +21,7 @@ func (p *Partition) Append(ctx context.Context, bs batch.Batches, confirm func(k
 	if err := p.openForAppend(); err != nil {
 		return Appended{}, err
 	}
-	now := p.now()
-	in, err := validate(bs, p.name, p.cfg.Load(), now.UnixMilli())
+	in, err := p.validate(ctx, bs)
 	if err != nil {
 		return Appended{}, err
 	}
@@ -45,6 +45,20 @@ func (p *Partition) Append(ctx context.Context, bs batch.Batches, confirm func(k
 	p.owner.syncer.appended(p, len(b), atOnce)
 	result.LogAppendTime = in.logAppendTime
 	return result, nil
+}
+
+// validate checks a producer's batch, few compressed ones at a time: what one grows to is bounded,
+// and so is their sum. It is work for processors, so that more at once would not be faster.
+func (p *Partition) validate(ctx context.Context, bs batch.Batches) (incoming, error) {
+	if mayBeCompressed(bs, p.cfg.Load()) {
+		select {
+		case p.owner.decoding <- struct{}{}:
+			defer func() { <-p.owner.decoding }()
+		case <-ctx.Done():
+			return incoming{}, kafka.Errorf(kafka.RequestTimedOut, "Partition %s: %v while others' batches were looked at.", p.name, ctx.Err())
+		}
+	}
+	return validate(bs, p.name, p.cfg.Load(), p.now().UnixMilli())
 }
 
 // openForAppend says why a producer may not append now.
@@ -194,7 +208,7 @@ func (p *Partition) write(bs batch.Batches) error {
 		p.unsaved += int64(len(bs))
 		return nil
 	case errors.Is(err, store.ErrFailed):
-		failed := p.storageError("append to the log", err)
+		failed := p.storageError("append to the log", fmt.Errorf("%w; when the disk is well again, restart the broker", err))
 		p.fail(failed)
 		return failed
 	}

@@ -468,3 +468,21 @@ func TestConfigureIsForTheNextAppend(t *testing.T) {
 	_, err := b.p(0).Append(t.Context(), batch.Batches(made{}.build(t)), nil)
 	wantCode(t, err, kafka.MessageTooLarge)
 }
+
+func TestFewCompressedBatchesAreLookedIntoAtOnce(t *testing.T) {
+	b := newBed(t, meta.RoleOpen, 1)
+	for range cap(b.Owner.decoding) {
+		b.Owner.decoding <- struct{}{}
+	}
+	b.produce(0, made{}) // a plain one does not wait
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	zipped := batch.Batches(made{codec: batch.CodecZstd}.build(t))
+	_, err := b.p(0).Append(ctx, zipped, nil)
+	wantCode(t, err, kafka.RequestTimedOut)
+	<-b.Owner.decoding
+	b.produce(0, made{codec: batch.CodecZstd})
+	if got := len(b.Owner.decoding); got != cap(b.Owner.decoding)-1 {
+		t.Errorf("%d places are held", got)
+	}
+}

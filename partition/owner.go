@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -58,6 +59,7 @@ type Owner struct {
 	storer     *storer
 	syncer     *syncer
 	reconciler *reconciler
+	decoding   chan struct{} // holds a value for each compressed batch that is looked into
 
 	mu         sync.RWMutex // guards partitions and closed
 	partitions map[kafka.PartitionID]*Partition
@@ -86,6 +88,7 @@ func NewOwner(cfg Config, st store.Store, stream Stream) *Owner {
 		cfg.Now = time.Now
 	}
 	o := &Owner{cfg: cfg, store: st, storer: &storer{stream: stream}, syncer: newSyncer(cfg), partitions: map[kafka.PartitionID]*Partition{}}
+	o.decoding = make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0)))
 	o.reconciler = newReconciler(o)
 	return o
 }

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -257,7 +258,7 @@ func (p *Partition) syncOnce() {
 	}
 	synced, err := p.log.Sync()
 	if err != nil {
-		p.fail(p.storageError("sync the log", err))
+		p.fail(p.storageError("sync the log", fmt.Errorf("%w; when the disk is well again, restart the broker", err)))
 		return
 	}
 	m := &p.marks

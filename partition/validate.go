@@ -47,6 +47,14 @@ func validate(bs batch.Batches, name kafka.TopicPartition, cfg *TopicConfig, now
 	return incoming{b, -1}, nil
 }
 
+// mayBeCompressed reports whether looking into the batch takes more memory than it has itself.
+func mayBeCompressed(bs batch.Batches, cfg *TopicConfig) bool {
+	if _, ok := wantedCodec(cfg.Compression); ok {
+		return true
+	}
+	return len(bs) >= batch.HeaderSize && batch.Batch(bs).Codec() != batch.CodecNone
+}
+
 // single takes the one batch out and checks all that its header can show.
 func single(bs batch.Batches, name kafka.TopicPartition, cfg *TopicConfig) (batch.Batch, error) {
 	if len(bs) == 0 {
