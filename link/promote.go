@@ -17,8 +17,10 @@ import (
 const (
 	// promoteEvery is how often promotions look again while one waits.
 	promoteEvery = 500 * time.Millisecond
-	// promoteMax bounds one look.
-	promoteMax = time.Minute
+	// promoteMax bounds one look at promotesTogether topics; each such piece ends by itself, so that a
+	// thousand promotions come along although one look at all of them would take too long.
+	promoteMax       = time.Minute
+	promotesTogether = 100
 	// promotesAtOnce is how many topics ask the source at once.
 	promotesAtOnce = 8
 	// checkMax bounds one question to the source.
@@ -35,8 +37,8 @@ func (r *running) promoteLoop(ctx context.Context) {
 		}
 		asked, cancel := context.WithTimeout(ctx, promoteMax)
 		r.finishSetUps(asked)
-		r.checkPromotions(asked)
 		cancel()
+		r.checkPromotions(ctx)
 		t := time.NewTimer(promoteEvery)
 		select {
 		case <-ctx.Done():
@@ -53,8 +55,7 @@ type promotion struct {
 	facts plan.PromoteFacts
 }
 
-// checkPromotions looks once at all of them, in the order of rule G2: data, then configs and offsets of one moment
-// after the data was level, then the data again, because the source may have been written to meanwhile.
+// checkPromotions looks once at all of them.
 func (r *running) checkPromotions(ctx context.Context) {
 	var list []*promotion
 	for _, m := range mirrorsOf(r.ls.env.Metadata.Image(), r.id) {
@@ -62,9 +63,16 @@ func (r *running) checkPromotions(ctx context.Context) {
 			list = append(list, &promotion{m: m, facts: plan.PromoteFacts{Topic: m.topic.Name, MirrorPartitions: m.topic.Partitions}})
 		}
 	}
-	if len(list) == 0 {
-		return
+	for piece := range slices.Chunk(list, promotesTogether) {
+		asked, cancel := context.WithTimeout(ctx, promoteMax)
+		r.checkTogether(asked, piece)
+		cancel()
 	}
+}
+
+// checkTogether looks once at some, in the order of rule G2: data, then configs and offsets of one moment
+// after the data was level, then the data again, because the source may have been written to meanwhile.
+func (r *running) checkTogether(ctx context.Context, list []*promotion) {
 	if problem, is := r.linkProblem(); is {
 		r.noteAll(list, []plan.Problem{problem})
 		return

@@ -191,7 +191,7 @@ func (r *running) configure() {
 
 	if redial {
 		r.redial(set, err)
-	} else if before.fetch.KeepHoles != set.fetch.KeepHoles || before.fetch != set.fetch {
+	} else if before.fetch != set.fetch {
 		pool.Reconfigure(set.fetch)
 	}
 	if !first {
