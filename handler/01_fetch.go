@@ -154,6 +154,8 @@ func (f *fetching) wait(ctx context.Context) {
 		}
 		select {
 		case <-f.waiter.C:
+		case <-f.stopping:
+			return
 		case <-ctx.Done():
 			return
 		}

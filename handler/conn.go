@@ -157,7 +157,13 @@ func (c *conn) buffer(key int16, size int) []byte {
 	if key != kmsg.Produce.Int16() || size > keepBuffer {
 		return nil
 	}
-	return takeBuffer()
+	b := takeBuffer()
+	if n := int64(cap(b)); c.server.memory.TryAcquire(n) {
+		c.reserved += n
+		return b
+	}
+	giveBuffer(b) // it would be more than its share: let the request grow one of its own
+	return nil
 }
 
 // reserve takes memory of what all large requests may have together, and waits for it.
@@ -303,7 +309,7 @@ func (c *conn) send(correlationID int32, resp kmsg.Response) error {
 // write writes b, a chunk at a time, each within writeTimeout.
 func (c *conn) write(b []byte) error {
 	for len(b) > 0 {
-		if err := c.net.SetWriteDeadline(c.server.deadline(writeTimeout)); err != nil {
+		if err := c.net.SetWriteDeadline(c.server.deadline(c.server.writeTimeout)); err != nil {
 			return err
 		}
 		n, err := c.net.Write(b[:min(len(b), writeChunk)])

@@ -240,4 +240,4 @@ func BenchmarkFetchAnswer(b *testing.B) {
 }
 
 // newTestServer is what a bare connection needs of a server.
-func newTestServer() *Server { return &Server{counters: newCounters(nil)} }
+func newTestServer() *Server { return &Server{counters: newCounters(nil), writeTimeout: writeTimeout} }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -170,4 +171,40 @@ func TestFetchEndsWhenTheClientHangsUp(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond) // the server tells nobody that a connection ended
 	}
+}
+
+// A reader that takes nothing loses its connection; the log's files are let go.
+func TestSlowReaderIsCutOff(t *testing.T) {
+	w := newFullWorld(t)
+	w.writeTimeout = 50 * time.Millisecond
+	w.serve()
+	w.make("t", 1, nil)
+	produceN(t, w.kafkaClient(kgo.ProducerBatchCompression(kgo.NoCompression())), "t", 200, 100_000)
+	c := w.dial()
+	rq := fetchRequest("t", 0, 0)
+	rq.MaxBytes, rq.Topics[0].Partitions[0].PartitionMaxBytes = 50<<20, 50<<20
+	rq.SetVersion(12)
+	ask[*kmsg.ApiVersionsResponse](c, 0, apiVersionsRequest())
+	before := w.Connections()
+	c.write(rq)
+	for w.Connections() >= before {
+		time.Sleep(time.Millisecond) // the server tells nobody that a connection ended
+	}
+}
+
+func TestShutdownEndsTheWaitOfFetches(t *testing.T) {
+	w := newFullWorld(t).serve()
+	w.make("t", 1, nil)
+	c := w.dial()
+	rq := fetchRequest("t", 0, time.Hour)
+	rq.SetVersion(12)
+	c.write(rq)
+	for !w.midRequest() {
+		time.Sleep(time.Millisecond) // nothing tells from outside that the bytes were read
+	}
+	w.Shutdown(t.Context())
+	if _, err := c.read(rq); err != nil {
+		t.Fatalf("the waiting fetch got no answer: %v", err)
+	}
+	c.closed("shut down")
 }

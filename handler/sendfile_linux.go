@@ -28,7 +28,7 @@ func (c *conn) sendFile(slice commitlog.Slice) error {
 	in := int(file.Fd())
 	at, end := slice.Position, slice.Position+slice.Length
 	for at < end {
-		if err := c.net.SetWriteDeadline(c.server.deadline(writeTimeout)); err != nil {
+		if err := c.net.SetWriteDeadline(c.server.deadline(c.server.writeTimeout)); err != nil {
 			return err
 		}
 		var n int

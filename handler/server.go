@@ -34,9 +34,12 @@ type Server struct {
 	sessions *sessionCache
 	memory   *semaphore.Weighted // what large requests may take together
 	creating sync.Mutex          // one automatic creation at a time: clients ask for the same topic all at once
-	ctx      context.Context     // ends when the door closes: waits end
-	cancel   context.CancelFunc
-	wg       sync.WaitGroup
+	stopping chan struct{}       // closed when it begins to: what waits for nothing certain answers now
+	// writeTimeout is the constant of that name; tests have less time.
+	writeTimeout time.Duration
+	ctx          context.Context // ends when the door closes: waits end
+	cancel       context.CancelFunc
+	wg           sync.WaitGroup
 
 	mu        sync.Mutex
 	listeners []*listener
@@ -66,6 +69,7 @@ func NewServer(d Deps) *Server {
 	s.counters = newCounters(s.table)
 	s.sessions = newSessionCache(d.Settings.FetchSessions, d.Now)
 	s.memory = semaphore.NewWeighted(d.Settings.QueuedMaxBytes)
+	s.stopping, s.writeTimeout = make(chan struct{}), writeTimeout
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -257,6 +261,9 @@ func (s *Server) Connections() int {
 // closes; when ctx ends first it closes at once.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.mu.Lock()
+	if !s.draining {
+		close(s.stopping)
+	}
 	s.draining = true
 	for _, l := range s.listeners {
 		_ = l.net.Close() // Serve sees it
@@ -278,6 +285,9 @@ func (s *Server) Shutdown(ctx context.Context) {
 func (s *Server) Close() {
 	s.cancel()
 	s.mu.Lock()
+	if !s.draining {
+		close(s.stopping)
+	}
 	s.draining = true
 	for _, l := range s.listeners {
 		_ = l.net.Close() // Serve sees it
