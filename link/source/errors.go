@@ -88,8 +88,9 @@ func (c *Cluster) classify(err error, address string) error {
 	}
 	class, hint := classOf(err)
 	if class == Other {
-		if code := codeOf(err); code != kafka.None {
-			return kafka.Errorf(code, "source %s: %s", address, err)
+		var ke *kerr.Error
+		if errors.As(err, &ke) {
+			return kafka.Errorf(kafka.ErrorCode(ke.Code), "source, %s: %s", address, ke.Description)
 		}
 	}
 	if hint == "" {

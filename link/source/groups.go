@@ -5,14 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hawserio/hawser/kafka"
 )
 
 // groupsAsked is how many groups' offsets are asked for at once.
 const groupsAsked = 500
+
+// coordinatorWait is how long a coordinator that is out of reach is tried again while the others' answers wait for it.
+const coordinatorWait = 3 * time.Second
 
 // offsetKinds are the protocol types of groups that commit offsets; "" is a group that only commits.
 var offsetKinds = []string{"", "consumer", "streams"}
@@ -42,7 +47,7 @@ func (c *Cluster) admin() (*kadm.Client, error) {
 		return nil, errClosed
 	}
 	if c.groups == nil {
-		client, err := c.newClient(seeds)
+		client, err := c.newClient(seeds, kgo.RetryTimeout(coordinatorWait), kgo.RequestRetries(1))
 		if err != nil {
 			return nil, err
 		}
