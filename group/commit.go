@@ -57,8 +57,11 @@ func (c *Coordinator) OffsetCommit(ctx context.Context, from Client, rq *kmsg.Of
 
 // commitAsked writes what may be written and sets each one's code; what it returns is about all of them.
 func (c *impl) commitAsked(ctx context.Context, rq *kmsg.OffsetCommitRequest, memberID string, generation int32, list []asked) kafka.ErrorCode {
-	if code := c.ready(); code != kafka.None {
+	if code := c.readyFor(rq.Group); code != kafka.None {
 		return code
+	}
+	if len(rq.Group) > nameMax {
+		return kafka.InvalidGroupID
 	}
 	var g *group
 	if generation < 0 {
@@ -67,8 +70,8 @@ func (c *impl) commitAsked(ctx context.Context, rq *kmsg.OffsetCommitRequest, me
 		g = c.lookup(rq.Group)
 	}
 	switch {
-	case g == nil && c.ready() != kafka.None:
-		return c.ready()
+	case g == nil && c.readyFor(rq.Group) != kafka.None:
+		return c.readyFor(rq.Group)
 	case g == nil && rq.Version >= 9:
 		return kafka.GroupIDNotFound
 	case g == nil:

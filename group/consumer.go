@@ -35,7 +35,7 @@ func (c *Coordinator) ConsumerGroupHeartbeat(ctx context.Context, from Client, r
 		resp.ErrorCode, resp.ErrorMessage = int16(kafka.CodeOf(err)), kafka.MessageOf(err)
 		return resp
 	}
-	if code := c.ready(); code != kafka.None {
+	if code := c.readyFor(rq.Group); code != kafka.None {
 		return fail(code)
 	}
 	if err := c.checkBeat(rq); err != nil {
@@ -84,6 +84,8 @@ func (c *impl) checkBeat(rq *kmsg.ConsumerGroupHeartbeatRequest) error {
 		return kafka.Errorf(kafka.UnsupportedVersion, "The consumer group protocol is not enabled.")
 	case rq.Group == "":
 		return invalid("GroupId can't be empty.")
+	case len(rq.Group) > nameMax || len(rq.MemberID) > nameMax:
+		return invalid("GroupId or MemberId is too long.")
 	case rq.MemberID == "" && (rq.Version >= 1 || rq.MemberEpoch != rebalance.EpochJoin):
 		return invalid("MemberId can't be empty.")
 	case rq.MemberEpoch < rebalance.EpochLeaveStatic:
@@ -161,8 +163,8 @@ func (c *impl) enterConsumer(rq *kmsg.ConsumerGroupHeartbeatRequest) (*group, er
 		g = c.lookup(rq.Group)
 	}
 	switch {
-	case g == nil && c.ready() != kafka.None:
-		return nil, c.ready()
+	case g == nil && c.readyFor(rq.Group) != kafka.None:
+		return nil, c.readyFor(rq.Group)
 	case g == nil:
 		return nil, kafka.Errorf(kafka.GroupIDNotFound, "Consumer group %s not found.", rq.Group)
 	case g.consumer == nil && rq.MemberEpoch != rebalance.EpochJoin:
@@ -264,7 +266,7 @@ func (c *impl) describeConsumer(id string) kmsg.ConsumerGroupDescribeResponseGro
 		d.ErrorCode, d.ErrorMessage = int16(code), &text
 		return d
 	}
-	if code := c.ready(); code != kafka.None {
+	if code := c.readyFor(id); code != kafka.None {
 		return fail(code, "Group %s is not ready.")
 	}
 	g := c.lookup(id)

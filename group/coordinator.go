@@ -129,6 +129,17 @@ func (c *impl) limits() rebalance.Limits {
 	return rebalance.Limits{InitialDelay: c.cfg.InitialDelay, NewMemberTimeout: newMemberTimeout, MaxSize: c.cfg.MaxSize, MaxPending: maxPending}
 }
 
+// readyFor is why no request about the group can be answered now.
+func (c *impl) readyFor(group string) kafka.ErrorCode {
+	if code := c.ready(); code != kafka.None {
+		return code
+	}
+	if c.shards[kafka.PartitionFor(group, int32(len(c.shards)))].failed.Load() {
+		return kafka.CoordinatorNotAvailable
+	}
+	return kafka.None
+}
+
 // lookup finds a group and locks it; nil if it is not there.
 func (c *impl) lookup(id string) *group {
 	for {

@@ -24,7 +24,7 @@ func (c *Coordinator) DeleteGroups(ctx context.Context, rq *kmsg.DeleteGroupsReq
 }
 
 func (c *impl) deleteGroup(ctx context.Context, id string) kafka.ErrorCode {
-	if code := c.ready(); code != kafka.None {
+	if code := c.readyFor(id); code != kafka.None {
 		return code
 	}
 	g := c.lookup(id)
@@ -70,7 +70,7 @@ func (g *group) tombstones() []record {
 // OffsetDelete deletes committed offsets on topics that nobody in the group subscribes to.
 func (c *Coordinator) OffsetDelete(ctx context.Context, rq *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteResponse {
 	resp := rq.ResponseKind().(*kmsg.OffsetDeleteResponse)
-	if code := c.ready(); code != kafka.None {
+	if code := c.readyFor(rq.Group); code != kafka.None {
 		resp.ErrorCode = int16(code)
 		return resp
 	}

@@ -55,7 +55,7 @@ func (c *Coordinator) DescribeGroups(ctx context.Context, rq *kmsg.DescribeGroup
 func (c *impl) describe(id string, version int16) kmsg.DescribeGroupsResponseGroup {
 	d := kmsg.NewDescribeGroupsResponseGroup()
 	d.Group = id
-	if code := c.ready(); code != kafka.None {
+	if code := c.readyFor(id); code != kafka.None {
 		d.ErrorCode = int16(code)
 		return d
 	}

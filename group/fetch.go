@@ -70,13 +70,13 @@ func nothing(partition int32) kmsg.OffsetFetchResponseGroupTopicPartition {
 func (c *impl) fetchGroup(ctx context.Context, want kmsg.OffsetFetchRequestGroup, stable bool) kmsg.OffsetFetchResponseGroup {
 	resp := kmsg.NewOffsetFetchResponseGroup()
 	resp.Group = want.Group
-	if code := c.ready(); code != kafka.None {
+	if code := c.readyFor(want.Group); code != kafka.None {
 		resp.ErrorCode = int16(code)
 		return resp
 	}
 	g := c.lookup(want.Group)
 	if g == nil {
-		if code := c.ready(); code != kafka.None {
+		if code := c.readyFor(want.Group); code != kafka.None {
 			resp.ErrorCode = int16(code)
 			return resp
 		}

@@ -18,13 +18,14 @@ const loadAtOnce = 4
 // recordsMax bounds the decompressed records of one batch of the offsets topic, in bytes.
 const recordsMax = 64 << 20
 
-// Load replays the offsets topic's partitions; until it is done requests are answered COORDINATOR_LOAD_IN_PROGRESS.
+// Load replays the offsets topic's partitions; until it is done requests are answered COORDINATOR_LOAD_IN_PROGRESS. Groups on a
+// partition that cannot be read are answered COORDINATOR_NOT_AVAILABLE from then on; only ctx makes Load fail.
 func (c *Coordinator) Load(ctx context.Context) error {
 	if _, ok := c.env.TopicID(kafka.ConsumerOffsetsTopic); ok {
 		reads, ctx := errgroup.WithContext(ctx)
 		reads.SetLimit(loadAtOnce)
 		for _, s := range c.shards {
-			reads.Go(func() error { return c.loadShard(ctx, s) })
+			reads.Go(func() error { return c.unlessStopped(ctx, s, c.loadShard(ctx, s)) })
 		}
 		if err := reads.Wait(); err != nil {
 			return err
@@ -39,6 +40,24 @@ func (c *Coordinator) Load(ctx context.Context) error {
 	}
 	if c.cfg.OffsetsRetention > 0 {
 		c.work.Go(c.expireForEver)
+	}
+	return nil
+}
+
+// unlessStopped takes a partition that could not be read out of service, with its groups; the others go on.
+func (c *impl) unlessStopped(ctx context.Context, s *shard, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	c.log.Error("the groups on this partition are out of service until it is repaired and the broker started again",
+		"topic", kafka.ConsumerOffsetsTopic, "partition", s.n, "error", err)
+	s.failed.Store(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, g := range c.groups {
+		if g.shard == s {
+			delete(c.groups, id)
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
@@ -65,6 +66,8 @@ func (l partitionLog) read(from kafka.Offset) (batch.Batches, error) {
 type shard struct {
 	n    int32
 	open func(ctx context.Context, n int32) (offsetsLog, error)
+	// failed says that the partition could not be read: its groups are out of service until the next start.
+	failed atomic.Bool
 
 	// decided orders a transaction's pending offsets against its marker: shared while they are
 	// written, exclusive while the marker is. Taken before a group's lock.

@@ -20,11 +20,13 @@ func (c *Coordinator) JoinGroup(ctx context.Context, from Client, rq *kmsg.JoinG
 		return resp
 	}
 	session := time.Duration(rq.SessionTimeoutMillis) * time.Millisecond
-	switch code := c.ready(); {
+	switch code := c.readyFor(rq.Group); {
 	case code != kafka.None:
 		return fail(code)
-	case rq.Group == "":
+	case rq.Group == "" || len(rq.Group) > nameMax:
 		return fail(kafka.InvalidGroupID)
+	case !storable(rq):
+		return fail(kafka.InvalidRequest)
 	case session < c.cfg.SessionMin || session > c.cfg.SessionMax:
 		return fail(kafka.InvalidSessionTimeout)
 	}
@@ -35,7 +37,7 @@ func (c *Coordinator) JoinGroup(ctx context.Context, from Client, rq *kmsg.JoinG
 		g = c.lookup(rq.Group)
 	}
 	if g == nil {
-		if code := c.ready(); code != kafka.None {
+		if code := c.readyFor(rq.Group); code != kafka.None {
 			return fail(code)
 		}
 		return fail(kafka.UnknownMemberID)
@@ -59,6 +61,22 @@ func (c *Coordinator) JoinGroup(ctx context.Context, from Client, rq *kmsg.JoinG
 	return joined(resp, answer.Join)
 }
 
+// nameMax bounds whatever is a string in a stored key or in the metadata of a classic group, in bytes: both have 16 bits for
+// the length. Requests in the flexible encoding could carry more.
+const nameMax = 1<<15 - 1
+
+// storable reports whether what the member says of itself can be stored. Its id is made of ours and of its
+// instance id or client id, with room for a UUID.
+func storable(rq *kmsg.JoinGroupRequest) bool {
+	const room = 64
+	for _, p := range rq.Protocols {
+		if len(p.Name) > nameMax {
+			return false
+		}
+	}
+	return len(rq.MemberID) <= nameMax && len(rq.ProtocolType) <= nameMax && len(deref(rq.InstanceID)) <= nameMax-room
+}
+
 func joinOf(ticket rebalance.Ticket, from Client, rq *kmsg.JoinGroupRequest) rebalance.Join {
 	j := rebalance.Join{Ticket: ticket, MemberID: rq.MemberID, InstanceID: rq.InstanceID,
 		Client:       rebalance.Client{ID: from.ID, Host: from.Host},
@@ -72,13 +90,16 @@ func joinOf(ticket rebalance.Ticket, from Client, rq *kmsg.JoinGroupRequest) reb
 		j.Protocols = append(j.Protocols, rebalance.Protocol{Name: p.Name, Metadata: p.Metadata})
 	}
 	if j.MemberID == "" {
-		j.NewID = from.ID + "-" + uuid()
+		j.NewID = from.ID[:min(len(from.ID), memberIDMax)] + "-" + uuid()
 		if j.InstanceID != nil {
 			j.NewID = *j.InstanceID + "-" + uuid()
 		}
 	}
 	return j
 }
+
+// memberIDMax bounds how much of the client's id is part of its member id, in bytes.
+const memberIDMax = 1024
 
 // uuid draws a random version 4 UUID in its usual text form.
 func uuid() string {
@@ -154,7 +175,7 @@ func (c *Coordinator) SyncGroup(ctx context.Context, from Client, rq *kmsg.SyncG
 
 // member finds the group of one who says to be in it, and locks it.
 func (c *impl) member(id, memberID string) (*group, kafka.ErrorCode) {
-	if code := c.ready(); code != kafka.None {
+	if code := c.readyFor(id); code != kafka.None {
 		return nil, code
 	}
 	if id == "" {
@@ -162,7 +183,7 @@ func (c *impl) member(id, memberID string) (*group, kafka.ErrorCode) {
 	}
 	g := c.lookup(id)
 	if g == nil {
-		if code := c.ready(); code != kafka.None {
+		if code := c.readyFor(id); code != kafka.None {
 			return nil, code
 		}
 		return nil, kafka.UnknownMemberID

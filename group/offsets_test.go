@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -373,4 +374,55 @@ func javaHash(s string) int32 {
 		h = h*31 + int32(s[i])
 	}
 	return max(h, -h)
+}
+
+func TestPartitionThatCannotBeReadTakesOnlyItsGroupsOut(t *testing.T) {
+	b := newBroker(t, "t")
+	b.commit(t, "g", tp("t", 0), 5, nil)
+	other := "g"
+	for i := 0; kafka.PartitionFor(other, fakePartitions) == kafka.PartitionFor("g", fakePartitions); i++ {
+		other = fmt.Sprint("other", i)
+	}
+	b.commit(t, other, tp("t", 0), 6, nil)
+	bad := encodeBatch([]record{{key: offsetKey("g", tp("t", 1)), value: []byte{0, 9}}}, producer{}, time.Now())
+	if _, err := b.groupLog("g").add(bad); err != nil {
+		t.Fatal(err)
+	}
+	b.restart(t)
+	b.wantOffset(t, other, tp("t", 0), 6)
+	if code := b.commit(t, "g", tp("t", 0), 7, nil); code != kafka.CoordinatorNotAvailable {
+		t.Errorf("commit: %v, want COORDINATOR_NOT_AVAILABLE", code)
+	}
+	if len(b.all()) != 1 {
+		t.Errorf("%d groups are shown", len(b.all()))
+	}
+}
+
+func TestNamesThatCannotBeStoredAreRefused(t *testing.T) {
+	b := newBroker(t, "t")
+	long := strings.Repeat("x", 1<<15)
+	if code := b.commit(t, long, tp("t", 0), 5, nil); code != kafka.InvalidGroupID {
+		t.Errorf("commit: %v", code)
+	}
+	m := &member{b: b, group: "g", topics: []string{"t"}}
+	for what, change := range map[string]func(*kmsg.JoinGroupRequest){
+		"group":    func(rq *kmsg.JoinGroupRequest) { rq.Group = long },
+		"instance": func(rq *kmsg.JoinGroupRequest) { rq.InstanceID = &long },
+		"type":     func(rq *kmsg.JoinGroupRequest) { rq.ProtocolType = long },
+		"protocol": func(rq *kmsg.JoinGroupRequest) { rq.Protocols[0].Name = long },
+		"member":   func(rq *kmsg.JoinGroupRequest) { rq.MemberID = long },
+	} {
+		rq := m.joinRequest()
+		change(rq)
+		if code := kafka.ErrorCode(b.JoinGroup(t.Context(), someone, rq).ErrorCode); code != kafka.InvalidRequest && code != kafka.InvalidGroupID {
+			t.Errorf("%s: %v", what, code)
+		}
+	}
+	c := &consumer{b: b, group: "g", id: long}
+	if code := c.join(t, "t"); code != kafka.InvalidRequest {
+		t.Errorf("consumer: %v", code)
+	}
+	if _, err := b.CommitSynced(t.Context(), long, synced(tp("t", 0), 1), always); err == nil {
+		t.Error("synced")
+	}
 }

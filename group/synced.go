@@ -16,8 +16,11 @@ import (
 // unless they are on the way to expiring.
 // written counts what was. Leader epochs are stored as -1 (rule E4).
 func (c *Coordinator) CommitSynced(ctx context.Context, group string, offsets []Synced, live func(kafka.TopicPartition) bool) (written int, err error) {
-	if code := c.ready(); code != kafka.None {
+	if code := c.readyFor(group); code != kafka.None {
 		return 0, code
+	}
+	if len(group) > nameMax {
+		return 0, kafka.InvalidGroupID
 	}
 	g := c.enter(group)
 	if g == nil {

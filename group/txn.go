@@ -47,8 +47,11 @@ func (c *Coordinator) TxnOffsetCommit(ctx context.Context, rq *kmsg.TxnOffsetCom
 }
 
 func (c *impl) commitPending(ctx context.Context, rq *kmsg.TxnOffsetCommitRequest, list []asked) kafka.ErrorCode {
-	if code := c.ready(); code != kafka.None {
+	if code := c.readyFor(rq.Group); code != kafka.None {
 		return code
+	}
+	if len(rq.Group) > nameMax {
+		return kafka.InvalidGroupID
 	}
 	memberID, generation := rq.MemberID, rq.Generation
 	if rq.Version < 3 {
@@ -92,7 +95,7 @@ func (c *impl) lockForTxn(id string, generation int32) (*group, kafka.ErrorCode)
 	if g != nil {
 		return g, kafka.None
 	}
-	if code := c.ready(); code != kafka.None {
+	if code := c.readyFor(id); code != kafka.None {
 		return nil, code
 	}
 	return nil, kafka.IllegalGeneration

@@ -98,12 +98,13 @@ func (c *impl) ready() kafka.ErrorCode {
 }
 
 // Load replays the state topic and goes on with what was decided; until it is done requests are answered COORDINATOR_LOAD_IN_PROGRESS.
+// Ids on a partition that cannot be read are answered COORDINATOR_NOT_AVAILABLE from then on; only ctx makes Load fail.
 func (c *Coordinator) Load(ctx context.Context) error {
 	if _, ok := c.env.TopicID(kafka.TransactionStateTopic); ok {
 		reads, ctx := errgroup.WithContext(ctx)
 		reads.SetLimit(loadAtOnce)
 		for _, s := range c.shards {
-			reads.Go(func() error { return c.loadShard(ctx, s) })
+			reads.Go(func() error { return c.unlessStopped(ctx, s, c.loadShard(ctx, s)) })
 		}
 		if err := reads.Wait(); err != nil {
 			return err
@@ -126,6 +127,24 @@ func (c *Coordinator) Load(ctx context.Context) error {
 	}
 	if c.cfg.IDExpiration > 0 {
 		c.work.Go(c.expireForEver)
+	}
+	return nil
+}
+
+// unlessStopped takes a partition that could not be read out of service, with its ids; the others go on.
+func (c *impl) unlessStopped(ctx context.Context, s *shard, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	c.log.Error("the transactional ids on this partition are out of service until it is repaired and the broker started again",
+		"topic", kafka.TransactionStateTopic, "partition", s.n, "error", err)
+	s.failed.Store(true)
+	for _, e := range c.all() {
+		if e.shard == s {
+			e.mu.Lock()
+			c.forget(e)
+			e.mu.Unlock()
+		}
 	}
 	return nil
 }
@@ -181,6 +200,20 @@ func (c *impl) loadRecord(s *shard, key, value []byte, end kafka.Offset) error {
 	e.end = end
 	return c.replay(e, value, end)
 }
+
+// readyFor is why no request about the transactional id can be answered now.
+func (c *impl) readyFor(id string) kafka.ErrorCode {
+	if code := c.ready(); code != kafka.None {
+		return code
+	}
+	if c.shards[kafka.PartitionFor(id, int32(len(c.shards)))].failed.Load() {
+		return kafka.CoordinatorNotAvailable
+	}
+	return kafka.None
+}
+
+// idMax bounds a transactional id, in bytes: stored keys have 16 bits for its length.
+const idMax = 1<<15 - 1
 
 // lookup finds an id and locks it; nil if it is not known.
 func (c *impl) lookup(id string) *entry {
@@ -240,6 +273,9 @@ func (c *impl) forget(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.entries, e.id)
+	if c.producers[e.t.producer] == e {
+		delete(c.producers, e.t.producer)
+	}
 }
 
 // all lists the ids by name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
@@ -76,8 +77,11 @@ func (l partitionLog) read(from kafka.Offset) (batch.Batches, error) {
 type shard struct {
 	n    int32
 	open func(ctx context.Context, n int32) (stateLog, error)
-	mu   sync.Mutex
-	log  stateLog // nil until first needed
+	// failed says that the partition could not be read: its ids are out of service until the next start.
+	failed atomic.Bool
+
+	mu  sync.Mutex
+	log stateLog // nil until first needed
 }
 
 func (s *shard) get(ctx context.Context) (stateLog, error) {

@@ -32,10 +32,10 @@ func (c *impl) initProducer(ctx context.Context, rq *kmsg.InitProducerIDRequest)
 		return identity{id, 0}, kafka.None
 	}
 	timeout := time.Duration(rq.TransactionTimeoutMillis) * time.Millisecond
-	switch code := c.ready(); {
+	switch code := c.readyFor(*rq.TransactionalID); {
 	case code != kafka.None:
 		return identity{}, code
-	case *rq.TransactionalID == "":
+	case *rq.TransactionalID == "" || len(*rq.TransactionalID) > idMax:
 		return identity{}, kafka.InvalidRequest
 	case timeout <= 0 || timeout > c.cfg.MaxTimeout:
 		return identity{}, kafka.InvalidTransactionTimeout
@@ -155,7 +155,7 @@ func (c *impl) endTxn(ctx context.Context, id string, who identity, commit bool,
 
 // find finds a client's transactional id and locks it.
 func (c *impl) find(id string) (*entry, kafka.ErrorCode) {
-	if code := c.ready(); code != kafka.None {
+	if code := c.readyFor(id); code != kafka.None {
 		return nil, code
 	}
 	if id == "" {
@@ -163,7 +163,7 @@ func (c *impl) find(id string) (*entry, kafka.ErrorCode) {
 	}
 	e := c.lookup(id)
 	if e == nil {
-		if code := c.ready(); code != kafka.None {
+		if code := c.readyFor(id); code != kafka.None {
 			return nil, code
 		}
 		return nil, kafka.InvalidProducerIDMapping

@@ -1,7 +1,7 @@
 package txn
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -461,7 +461,7 @@ func TestMarkersThatFailAreTriedAgain(t *testing.T) {
 	}
 }
 
-func TestLoadRefusesWhatItCannotRead(t *testing.T) {
+func TestPartitionThatCannotBeReadTakesOnlyItsIDsOut(t *testing.T) {
 	w := newWorld(t)
 	w.mustInit(t, "x")
 	l := w.states[kafka.PartitionFor("x", statePartitions)]
@@ -472,13 +472,18 @@ func TestLoadRefusesWhatItCannotRead(t *testing.T) {
 	l.append(t.Context(), b)
 	l.waitSynced(t.Context(), l.next)
 	c := newCoordinator(w.cfg, w.Coordinator.env, w.doors)
-	if err := c.Load(t.Context()); err == nil {
-		t.Error("a state that cannot be read was passed over")
-	}
 	rq := kmsg.NewPtrEndTxnRequest()
 	rq.TransactionalID = "x"
-	if code := kafka.ErrorCode(c.EndTxn(t.Context(), rq).ErrorCode); !errors.Is(code, kafka.CoordinatorLoadInProgress) {
-		t.Errorf("answered %v before it was loaded", code)
+	want(t, "before it is loaded", kafka.ErrorCode(c.EndTxn(t.Context(), rq).ErrorCode), kafka.CoordinatorLoadInProgress)
+	if err := c.Load(t.Context()); err != nil {
+		t.Error(err)
 	}
+	want(t, "on a partition that cannot be read", kafka.ErrorCode(c.EndTxn(t.Context(), rq).ErrorCode), kafka.CoordinatorNotAvailable)
+	other := "x"
+	for i := 0; kafka.PartitionFor(other, statePartitions) == kafka.PartitionFor("x", statePartitions); i++ {
+		other = fmt.Sprint("y", i)
+	}
+	rq.TransactionalID = other
+	want(t, "on another", kafka.ErrorCode(c.EndTxn(t.Context(), rq).ErrorCode), kafka.InvalidProducerIDMapping)
 	c.Close()
 }

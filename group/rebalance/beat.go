@@ -199,8 +199,10 @@ func (d *draft) subscription(m *ConsumerMember, b Beat) Subscription {
 // forgets expressions that nobody has any more. true if topics came or went.
 func (d *draft) resolve(b Beat, regex string, revision int64, now time.Time) (bool, BeatAnswer) {
 	used := map[string]bool{}
-	for _, m := range d.members {
-		used[m.Regex] = true
+	if len(d.regexes) > 0 {
+		for _, m := range d.members {
+			used[m.Regex] = true
+		}
 	}
 	for _, known := range slices.Sorted(maps.Keys(d.regexes)) {
 		if !used[known] {
