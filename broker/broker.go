@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hawserio/hawser/auth"
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/group"
 	"github.com/hawserio/hawser/handler"
@@ -60,6 +61,10 @@ type Broker struct {
 	groups  *group.Coordinator
 	links   *link.Links
 	txns    *txn.Coordinator
+	acls    *auth.Authorizer // nil: everyone may do everything
+	keeper  *auth.Keeper
+	logins  *auth.SASL // users of PLAIN that are not a listener's own, and SCRAM
+	first   string     // name of the first listener
 	ids     *txn.IDs
 	kafka   *handler.Server
 	http    *httpDoor
@@ -90,7 +95,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 			err = errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	steps := []func(context.Context) error{b.openDir, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.openLinks, b.openCleaner, b.openKafka, b.openHTTP}
+	steps := []func(context.Context) error{b.openDir, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.openLinks, b.openCleaner, b.openSecurity, b.openKafka, b.openHTTP}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -116,7 +121,7 @@ func (b *Broker) Close(ctx context.Context) error {
 }
 
 // KafkaAddress is the bound address of the Kafka listener.
-func (b *Broker) KafkaAddress() string { return b.kafka.Addr(listenerName) }
+func (b *Broker) KafkaAddress() string { return b.kafka.Addr(b.first) }
 
 // HTTPAddress is the bound HTTP address, "" if there is none.
 func (b *Broker) HTTPAddress() string {
@@ -267,8 +272,8 @@ func (b *Broker) openLinks(ctx context.Context) error {
 	return nil
 }
 
-func (b *Broker) openKafka(ctx context.Context) error {
-	host, port, err := advertised(b.cfg.Advertise)
+func (b *Broker) openKafka(context.Context) error {
+	listeners, err := b.listeners()
 	if err != nil {
 		return err
 	}
@@ -298,11 +303,15 @@ func (b *Broker) openKafka(ctx context.Context) error {
 		LogDir:       handler.LogDir{Path: b.cfg.Dir, Space: volumeSpace(b.cfg.Dir)},
 		Mirrors:      &mirrors{b},
 		Transactions: transactions{b.txns},
+		Authorizer:   b.authorizer(),
+		Security:     b.keeper,
 		Logger:       b.log,
 	})
-	err = b.kafka.Listen(handler.Listener{Name: listenerName, Address: b.cfg.Kafka, AdvertisedHost: host, AdvertisedPort: port})
-	if err != nil {
-		return err
+	b.first = listeners[0].Name
+	for _, l := range listeners {
+		if err := b.kafka.Listen(l); err != nil {
+			return err
+		}
 	}
 	go func() { b.failed <- b.kafka.Serve() }()
 	b.onClose(func() error {

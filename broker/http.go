@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/hawserio/hawser/console"
@@ -34,6 +33,7 @@ func (b *Broker) openHTTP(context.Context) error {
 		Links:   b.links,
 		Topics:  &restTopics{b},
 		Groups:  &restGroups{b},
+		Access:  b.restAccess(),
 		Metrics: b.metricsHandler(),
 		Console: console.Handler(),
 		Ready: func() error {
@@ -70,13 +70,6 @@ func (c *restCluster) ID() string        { return c.b.ClusterID() }
 func (c *restCluster) Controller() int32 { return c.b.cfg.NodeID }
 
 func (c *restCluster) Brokers() []rest.Broker {
-	host, text, err := net.SplitHostPort(c.b.kafka.Advertised(listenerName))
-	if err != nil {
-		return nil
-	}
-	port, err := strconv.ParseInt(text, 10, 32)
-	if err != nil {
-		return nil
-	}
-	return []rest.Broker{{ID: c.b.cfg.NodeID, Host: host, Port: int32(port)}}
+	host, port := portOf(c.b.kafka.Advertised(c.b.first))
+	return []rest.Broker{{ID: c.b.cfg.NodeID, Host: host, Port: port}}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/hawserio/hawser/config"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
@@ -41,12 +42,12 @@ func (s Security) mechanism() (sasl.Mechanism, error) {
 	if err != nil || !withSASL {
 		return nil, err
 	}
-	login, err := parseJAAS(s.JAAS)
+	login, err := config.ParseJAAS(s.JAAS)
 	if err != nil {
 		return nil, &Error{Class: Auth, Err: fmt.Errorf("read sasl.jaas.config: %w", err),
 			Hint: `Write it as Java clients do: org.apache.kafka.common.security.scram.ScramLoginModule required username="…" password="…";`}
 	}
-	user, pass := login.options["username"], login.options["password"]
+	user, pass := login.Options["username"], login.Options["password"]
 	if user == "" {
 		return nil, &Error{Class: Auth, Err: errors.New("sasl.jaas.config names no username"), Hint: hints[Auth]}
 	}
@@ -54,10 +55,10 @@ func (s Security) mechanism() (sasl.Mechanism, error) {
 	if name == "PLAIN" {
 		wanted = "PlainLoginModule"
 	}
-	if !strings.HasSuffix(login.module, wanted) {
-		return nil, &Error{Class: Auth, Err: fmt.Errorf("sasl.mechanism %s needs %s, but sasl.jaas.config names %s", name, wanted, login.module), Hint: hints[Auth]}
+	if !strings.HasSuffix(login.Module, wanted) {
+		return nil, &Error{Class: Auth, Err: fmt.Errorf("sasl.mechanism %s needs %s, but sasl.jaas.config names %s", name, wanted, login.Module), Hint: hints[Auth]}
 	}
-	token := scram.Auth{User: user, Pass: pass, IsToken: strings.EqualFold(login.options["tokenauth"], "true")}
+	token := scram.Auth{User: user, Pass: pass, IsToken: strings.EqualFold(login.Options["tokenauth"], "true")}
 	switch name {
 	case "PLAIN":
 		return plain.Auth{User: user, Pass: pass}.AsMechanism(), nil

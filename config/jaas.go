@@ -1,4 +1,4 @@
-package source
+package config
 
 import (
 	"errors"
@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// login is one entry of a JAAS config.
-type login struct {
-	module  string
-	options map[string]string
+// Login is one entry of a JAAS config.
+type Login struct {
+	Module  string
+	Options map[string]string
 }
 
-// parseJAAS reads sasl.jaas.config as Java's clients do: a login module's class, a control flag,
+// ParseJAAS reads sasl.jaas.config as Java's clients do: a login module's class, a control flag,
 // key=value options whose values may be quoted with " or ' and hold \ escapes, and a semicolon. Comments are skipped.
-func parseJAAS(text string) (login, error) {
+func ParseJAAS(text string) (Login, error) {
 	tokens, err := jaasTokens(text)
 	if err != nil {
-		return login{}, err
+		return Login{}, err
 	}
 	next := func() (token string) {
 		if len(tokens) > 0 {
@@ -25,14 +25,14 @@ func parseJAAS(text string) (login, error) {
 		}
 		return token
 	}
-	l := login{module: next(), options: make(map[string]string)}
-	if l.module == "" {
+	l := Login{Module: next(), Options: make(map[string]string)}
+	if l.Module == "" {
 		return l, errors.New("it is empty")
 	}
 	switch flag := strings.ToLower(next()); flag {
 	case "required", "requisite", "sufficient", "optional":
 	default:
-		return l, fmt.Errorf("after %s a flag such as required is expected, not %q", l.module, flag)
+		return l, fmt.Errorf("after %s a flag such as required is expected, not %q", l.Module, flag)
 	}
 	for {
 		if len(tokens) == 0 {
@@ -49,7 +49,7 @@ func parseJAAS(text string) (login, error) {
 			return l, fmt.Errorf("option %s has no value", key)
 		}
 		next()
-		l.options[key] = next()
+		l.Options[key] = next()
 	}
 }
 

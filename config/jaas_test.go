@@ -1,4 +1,4 @@
-package source
+package config
 
 import (
 	"maps"
@@ -27,13 +27,13 @@ func TestJAASIsReadAsJavaReadsIt(t *testing.T) {
 		{plain + ` required username="u"; ` + plain + ` required;`, nil, "more than one"},
 		{plain + ` /* required`, nil, "comment"},
 	} {
-		l, err := parseJAAS(c.text)
+		l, err := ParseJAAS(c.text)
 		switch {
 		case c.fault != "":
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("%q: %v, want a fault about %q", c.text, err, c.fault)
 			}
-		case err != nil || l.module != plain || !maps.Equal(l.options, c.options):
+		case err != nil || l.Module != plain || !maps.Equal(l.Options, c.options):
 			t.Errorf("%q: %+v %v", c.text, l, err)
 		}
 	}
@@ -43,20 +43,9 @@ func FuzzJAAS(f *testing.F) {
 	f.Add(`a required b="c\"" d='e';`)
 	f.Add(`a/*`)
 	f.Fuzz(func(t *testing.T, text string) {
-		l, err := parseJAAS(text)
-		if err == nil && l.module == "" {
+		l, err := ParseJAAS(text)
+		if err == nil && l.Module == "" {
 			t.Error("read a login without a module")
 		}
-	})
-}
-
-func FuzzPEM(f *testing.F) {
-	f.Add("-----BEGIN X-----\nAAAA\n-----END X-----")
-	f.Add("-----BEGIN ")
-	f.Fuzz(func(t *testing.T, text string) {
-		if !strings.Contains(text, "-----BEGIN") {
-			return // it would be a file's name
-		}
-		_, _ = readPEM(text)
 	})
 }
