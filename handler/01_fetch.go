@@ -47,6 +47,7 @@ type fetching struct {
 	parts    []fetchPart
 	maxBytes int
 	minBytes int
+	bytes    int               // found so far
 	waiter   *partition.Waiter // nil until it waits
 }
 
@@ -55,7 +56,6 @@ type fetchPart struct {
 	want   fetchWant
 	p      *partition.Partition // nil where err says why
 	err    error
-	read   bool // p was read: ans or err is of it
 	ans    partition.Answer
 	failed bool // err came from the read, not from finding the partition
 }
@@ -95,40 +95,32 @@ func (f *fetching) readAll() {
 
 // readOne reads one partition within what the others leave of max bytes.
 func (f *fetching) readOne(part *fetchPart) {
+	f.bytes -= part.size()
 	part.ans.Slice.Close()
 	part.ans = partition.Answer{}
-	total := f.total()
-	part.read = true
 	part.ans, part.err = part.p.Read(partition.Read{
 		From:         part.want.offset,
-		MaxBytes:     max(0, min(int(part.want.maxBytes), f.maxBytes-total)),
-		AtLeastOne:   total == 0,
+		MaxBytes:     max(0, min(int(part.want.maxBytes), f.maxBytes-f.bytes)),
+		AtLeastOne:   f.bytes == 0,
 		Isolation:    isolationOf(f.rq.IsolationLevel),
 		CurrentEpoch: part.want.currentEpoch,
 		LastEpoch:    part.want.lastEpoch,
 	})
 	part.failed = part.err != nil
-}
-
-func (f *fetching) total() (bytes int) {
-	for i := range f.parts {
-		bytes += f.parts[i].size()
-	}
-	return bytes
+	f.bytes += part.size()
 }
 
 // satisfied reports whether the answer must not wait longer.
 func (f *fetching) satisfied() bool {
-	waitable, bytes := false, 0
+	waitable := false
 	for i := range f.parts {
 		part := &f.parts[i]
 		if part.failed || part.ans.Diverging {
 			return true
 		}
 		waitable = waitable || part.p != nil
-		bytes += part.size()
 	}
-	return !waitable || bytes >= f.minBytes
+	return !waitable || f.bytes >= f.minBytes
 }
 
 // wait waits for min bytes, for max wait at most.
