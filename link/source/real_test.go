@@ -15,6 +15,7 @@ import (
 	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/fetcher/stubtest"
 	"github.com/hawserio/hawser/link/source"
+	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
 )
 
@@ -266,6 +267,41 @@ func TestRealKafkaGroupsAndConfigs(t *testing.T) {
 	}
 	if kafka.CodeOf(configs["none"].Err) != kafka.UnknownTopicOrPartition {
 		t.Errorf("configs of no topic: %v", configs["none"].Err)
+	}
+}
+
+func TestRealKafkaACLs(t *testing.T) {
+	b := newKafkaBed(t, nil)
+	c := b.cluster
+	none, err := c.ACLs(b.ctx)
+	if kafka.CodeOf(err) == kafka.SecurityDisabled {
+		t.Skip("this Kafka has no authorizer")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	builder := kadm.NewACLs().ResourcePatternType(kadm.ACLPatternPrefixed).Topics(b.topic).Allow("User:u").AllowHosts("*").Deny("User:v").DenyHosts("1.2.3.4").Operations(kadm.OpRead)
+	if _, err := b.admin.CreateACLs(b.ctx, builder); err != nil {
+		t.Fatal(err)
+	}
+	want := []meta.ACL{
+		{ResourceType: "TOPIC", Resource: b.topic, PatternType: "PREFIXED", Principal: "User:u", Host: "*", Operation: "READ", Permission: "ALLOW"},
+		{ResourceType: "TOPIC", Resource: b.topic, PatternType: "PREFIXED", Principal: "User:v", Host: "1.2.3.4", Operation: "READ", Permission: "DENY"},
+	}
+	for {
+		list, err := c.ACLs(b.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) < len(none)+2 {
+			continue // Kafka applies them a little later
+		}
+		for _, acl := range want {
+			if !slices.Contains(list, acl) {
+				t.Errorf("%+v is not in %+v", acl, list)
+			}
+		}
+		return
 	}
 }
 
