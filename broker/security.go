@@ -52,7 +52,7 @@ func (b *Broker) authorizer() handler.Authorizer {
 // listeners is what to listen on: the listeners of the configuration, else one
 // plaintext listener as the flags say.
 func (b *Broker) listeners() ([]handler.Listener, error) {
-	if !b.values.Set("listeners") {
+	if b.values.IsDefault("listeners") {
 		host, port, err := advertised(b.cfg.Advertise)
 		if err != nil {
 			return nil, err
