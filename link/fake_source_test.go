@@ -11,6 +11,7 @@ import (
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/source"
+	"github.com/hawserio/hawser/meta"
 )
 
 // fakeSource is a source cluster.
@@ -24,6 +25,8 @@ type fakeSource struct {
 	starts  map[kafka.TopicPartition]kafka.Offset
 	ends    map[kafka.TopicPartition]kafka.Offset
 	brokers []source.Broker
+	acls    []meta.ACL
+	aclsErr error
 	probes  int
 	moving  int // how many of the next ListOffset are answered as by a leader that does not know yet
 }
@@ -138,6 +141,15 @@ func (s *fakeSource) GroupOffsets(_ context.Context, groups, topics []string) (m
 		out[g] = got
 	}
 	return out, s.err
+}
+
+func (s *fakeSource) ACLs(context.Context) ([]meta.ACL, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	return slices.Clone(s.acls), s.aclsErr
 }
 
 func (s *fakeSource) ListOffset(_ context.Context, tp kafka.TopicPartition, spec int64) (kafka.Offset, error) {

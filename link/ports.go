@@ -74,6 +74,7 @@ type Source interface {
 	TopicConfigs(ctx context.Context, names []string) (map[string]source.TopicConfigs, error)
 	Groups(ctx context.Context) ([]string, error)
 	GroupOffsets(ctx context.Context, groups []string, topics []string) (map[string]source.GroupOffsets, error)
+	ACLs(ctx context.Context) ([]meta.ACL, error)
 	Close()
 }
 

@@ -28,6 +28,7 @@ const (
 	keyGroupFilters    = "consumer.offset.group.filters"
 	keyGroupPrefix     = "consumer.group.prefix.enable"
 	keyACLSync         = "acl.sync.enable"
+	keyACLSyncMs       = "acl.sync.ms"
 	keyACLFilters      = "acl.filters"
 	keyAutoCreate      = "auto.create.mirror.topics.enable"
 	keyAutoCreateMs    = "auto.create.mirror.topics.interval.ms"
@@ -67,6 +68,8 @@ type settings struct {
 	include       []string
 	startSpec     string
 	aclSync       bool
+	aclPeriod     time.Duration
+	aclFilters    []config.ACLFilter
 	probePeriod   time.Duration
 	threshold     int
 	retry         time.Duration
@@ -137,6 +140,7 @@ func readSettings(name string, set map[string]string) (settings, error) {
 		include:      r.list(keyConfigInclude),
 		startSpec:    r.text(keyStartSpec),
 		aclSync:      r.on(keyACLSync),
+		aclPeriod:    r.millis(keyACLSyncMs, 5*time.Second),
 		probePeriod:  r.millis(keyAvailabilityMs, 5*time.Second),
 		threshold:    int(r.number(keyAvailabilityMax, 3)),
 		retry:        r.millis(keyRetryTimeout, 5*time.Minute),
@@ -152,6 +156,9 @@ func readSettings(name string, set map[string]string) (settings, error) {
 		return s, err
 	}
 	if s.topicFilters, err = plan.ParseTopicFilters(r.text(keyTopicFilters)); err != nil {
+		return s, err
+	}
+	if s.aclFilters, err = config.ParseACLFilters(r.text(keyACLFilters)); err != nil {
 		return s, err
 	}
 	if _, err := parseStart(s.startSpec); err != nil {

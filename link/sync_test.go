@@ -198,3 +198,33 @@ func TestC44_AutoCreate(t *testing.T) {
 		t.Error("C50: turning it off does not clear the filters")
 	}
 }
+
+func TestACLsAreCopiedAndMarkedAsTheLinks(t *testing.T) {
+	r := newRig(t)
+	acl := func(principal string) meta.ACL {
+		return meta.ACL{ResourceType: "TOPIC", PatternType: "LITERAL", Resource: "t", Principal: principal, Host: "*", Operation: "READ", Permission: "ALLOW"}
+	}
+	r.source.change(func(s *fakeSource) { s.acls = []meta.ACL{acl("User:a"), acl("User:b")} })
+	local := &meta.ACL{ResourceType: "TOPIC", PatternType: "LITERAL", Resource: "t", Principal: "User:local", Host: "*", Operation: "READ", Permission: "ALLOW"}
+	if err := r.meta.Update(t.Context(), func(*meta.Image) ([]meta.Change, error) { return []meta.Change{meta.PutACL(local)}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	r.link("l", keyACLSync, "true", keyACLSyncMs, "100", keyACLFilters, `{"aclFilters":[{"resourceFilter":{"resourceType":"topic"},"accessFilter":{"principal":"User:a"}}]}`)
+	r.eventually("the ACL that the filter takes is here", func() bool { return len(r.meta.Image().ACLs) == 2 })
+	for _, a := range r.meta.Image().ACLs {
+		if ours := a.Link == r.meta.Image().LinkIDs["l"]; ours != (a.Principal == "User:a") {
+			t.Errorf("%+v is marked as the link's: %v", a, ours)
+		}
+	}
+	r.source.change(func(s *fakeSource) { s.acls, s.aclsErr = nil, kafka.SecurityDisabled })
+	r.eventually("C41: a source without an authorizer is told", func() bool {
+		info, _ := r.links.Describe("l")
+		i := slices.IndexFunc(info.Tasks, func(one Task) bool { return one.Name == task.ACLSync })
+		return len(info.Tasks[i].Errors) == 1 && info.Tasks[i].Errors[0].Code == "SECURITY_DISABLED_ERROR"
+	})
+	if n := len(r.meta.Image().ACLs); n != 2 {
+		t.Errorf("%d ACLs after an error, want 2", n)
+	}
+	r.source.change(func(s *fakeSource) { s.aclsErr = nil })
+	r.eventually("what went at the source goes here", func() bool { return len(r.meta.Image().ACLs) == 1 })
+}

@@ -3,7 +3,7 @@ package link
 import (
 	"context"
 	"reflect"
-	"time"
+	"slices"
 
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/group"
@@ -33,17 +33,23 @@ func (r *running) makeTasks() {
 		Prefix:  func() string { return r.settingsNow().prefix },
 		Filters: filters(func(s settings) plan.Filters { return s.topicFilters }),
 	}
+	acls := &task.ACLs{
+		Source: src, Here: h, Match: r.aclMatch,
+		TopicPrefix: func() string { return r.settingsNow().prefix },
+		GroupPrefix: func() string { return r.settingsNow().groupPrefix },
+	}
 	r.tasks = []*task.Runner{
 		task.NewRunner(task.TopicConfigsSync, r.configOrder, r.configs.Run),
 		task.NewRunner(task.ConsumerOffsetSync, r.offsetOrder, r.offsets.Run),
 		task.NewRunner(task.AutoCreateMirror, r.autoOrder, auto.Run),
-		task.NewRunner(task.ACLSync, r.aclOrder, func(context.Context) task.Result { return task.Result{} }),
+		task.NewRunner(task.ACLSync, r.aclOrder, acls.Run),
 	}
 }
 
 func (r *running) configsRunner() *task.Runner { return r.tasks[0] }
 func (r *running) offsetsRunner() *task.Runner { return r.tasks[1] }
 func (r *running) autoRunner() *task.Runner    { return r.tasks[2] }
+func (r *running) aclRunner() *task.Runner     { return r.tasks[3] }
 
 func (r *running) settingsNow() settings {
 	r.mu.Lock()
@@ -101,11 +107,27 @@ func (r *running) autoOrder() task.Order {
 	return o
 }
 
-// aclOrder keeps the task of copying ACLs from running: it is not carried out yet, and says so.
 func (r *running) aclOrder() task.Order {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return task.Order{Enabled: r.set.aclSync, Missing: keyACLSync + " is on, but this version does not copy ACLs", Period: time.Minute}
+	o := task.Order{Enabled: r.set.aclSync, Hold: r.hold(), Period: r.set.aclPeriod}
+	if len(r.set.aclFilters) == 0 {
+		o.Missing = keyACLSync + " is on but " + keyACLFilters + " matches nothing: set filters"
+	}
+	return o
+}
+
+// aclMatch is acl.filters as they are now.
+func (r *running) aclMatch() func(plan.ACL) bool {
+	filters := r.settingsNow().aclFilters
+	return func(a plan.ACL) bool {
+		return slices.ContainsFunc(filters, func(f config.ACLFilter) bool {
+			return f.Match(config.ACL{
+				ResourceType: a.ResourceType, PatternType: a.PatternType, Name: a.Resource,
+				Operation: a.Operation, Permission: a.Permission, Principal: a.Principal, Host: a.Host,
+			})
+		})
+	}
 }
 
 // pokeTasks makes tasks run at once whose configs have changed.
@@ -115,6 +137,9 @@ func (r *running) pokeTasks(before, now settings) {
 	}
 	if before.offsetSync != now.offsetSync || before.offsetPeriod != now.offsetPeriod || !reflect.DeepEqual(before.groupFilters, now.groupFilters) || before.paused != now.paused {
 		r.offsetsRunner().Poke()
+	}
+	if before.aclSync != now.aclSync || before.aclPeriod != now.aclPeriod || !reflect.DeepEqual(before.aclFilters, now.aclFilters) || before.paused != now.paused {
+		r.aclRunner().Poke()
 	}
 	if before.configPeriod != now.configPeriod || !reflect.DeepEqual(before.include, now.include) || before.paused != now.paused {
 		r.configsRunner().Poke()
@@ -276,6 +301,54 @@ func (h here) CreateMirror(ctx context.Context, name string) error {
 	return err
 }
 
+func (h here) ACLs() (copied, others []plan.ACL) {
+	for _, a := range h.r.ls.env.Metadata.Image().ACLs {
+		one := planACL(a)
+		if a.Link == h.r.id {
+			copied = append(copied, one)
+		} else {
+			others = append(others, one)
+		}
+	}
+	return copied, others
+}
+
+func planACL(a *meta.ACL) plan.ACL {
+	return plan.ACL{
+		ResourceType: a.ResourceType, Resource: a.Resource, PatternType: a.PatternType,
+		Principal: a.Principal, Host: a.Host, Operation: a.Operation, Permission: a.Permission,
+	}
+}
+
+func (h here) ChangeACLs(ctx context.Context, changes []plan.ACLChange) error {
+	for chunk := range slices.Chunk(changes, batchMax-1) {
+		err := h.r.ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
+			if img.Links[h.r.id] == nil {
+				return nil, nil
+			}
+			out := []meta.Change{meta.KeepLink(h.r.id)}
+			for _, c := range chunk {
+				a := &meta.ACL{
+					ResourceType: c.ACL.ResourceType, Resource: c.ACL.Resource, PatternType: c.ACL.PatternType,
+					Principal: c.ACL.Principal, Host: c.ACL.Host, Operation: c.ACL.Operation, Permission: c.ACL.Permission, Link: h.r.id,
+				}
+				now := img.ACLs[a.Key()]
+				switch {
+				case c.Remove && now != nil && now.Link == h.r.id:
+					out = append(out, meta.DeleteACL(a))
+				case !c.Remove && now == nil:
+					out = append(out, meta.PutACL(a))
+				}
+			}
+			return out, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (h here) Names() task.Names { return newTakenNames(h.r.ls.env.Metadata.Image(), h.r.id) }
 
 func (h here) Code(err error) string { return codeOf(err) }
@@ -353,6 +426,15 @@ func (t tasked) TopicConfigs(ctx context.Context, names []string) (map[string]ta
 	out := make(map[string]task.TopicConfigs, len(list))
 	for name, one := range list {
 		out[name] = task.TopicConfigs{Values: one.Values, Err: one.Err}
+	}
+	return out, err
+}
+
+func (t tasked) ACLs(ctx context.Context) ([]plan.ACL, error) {
+	list, err := t.src.ACLs(ctx)
+	out := make([]plan.ACL, len(list))
+	for i, a := range list {
+		out[i] = planACL(&a)
 	}
 	return out, err
 }

@@ -29,4 +29,5 @@ const (
 	codePolicy          = "POLICY_VIOLATION_ERROR"
 	codeTopicExists     = "TOPIC_EXISTS_ERROR"
 	codeInvalidTopic    = "INVALID_TOPIC"
+	codeInvalidRequest  = "INVALID_REQUEST_ERROR"
 )

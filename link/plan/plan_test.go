@@ -422,3 +422,62 @@ func FuzzParseFilters(f *testing.F) {
 		}
 	})
 }
+
+func allow(kind, pattern, name, who string) ACL {
+	return ACL{ResourceType: kind, PatternType: pattern, Resource: name, Principal: who, Host: "*", Operation: "READ", Permission: "ALLOW"}
+}
+
+func deny(kind, pattern, name, who string) ACL {
+	a := allow(kind, pattern, name, who)
+	a.Permission = "DENY"
+	return a
+}
+
+func TestC39_DenyNeverLagsBehindAllow(t *testing.T) {
+	oldAllow, oldDeny := allow("TOPIC", "LITERAL", "old", "User:u"), deny("TOPIC", "LITERAL", "old", "User:u")
+	newAllow, newDeny := allow("TOPIC", "LITERAL", "t", "User:*"), deny("TOPIC", "LITERAL", "t", "User:u")
+	changes, problems := SyncACLs(ACLFacts{Source: []ACL{newAllow, newDeny}, Copied: []ACL{oldDeny, oldAllow}, Match: func(ACL) bool { return true }})
+	want := []ACLChange{{oldAllow, true}, {newDeny, false}, {newAllow, false}, {oldDeny, true}}
+	if !slices.Equal(changes, want) || len(problems) != 0 {
+		t.Errorf("%v, %v", changes, problems)
+	}
+}
+
+func TestACLsOfOthersAndOutOfTheFiltersStay(t *testing.T) {
+	local, copied, both := allow("TOPIC", "LITERAL", "local", "User:a"), allow("GROUP", "LITERAL", "g", "User:a"), allow("TOPIC", "LITERAL", "both", "User:a")
+	topics := func(a ACL) bool { return a.ResourceType == "TOPIC" }
+	changes, _ := SyncACLs(ACLFacts{Source: []ACL{both, allow("GROUP", "LITERAL", "h", "User:a")}, Copied: []ACL{copied}, Others: []ACL{local, both}, Match: topics})
+	if len(changes) != 0 {
+		t.Errorf("changes %v: nothing here is this link's and matched", changes)
+	}
+}
+
+func TestC43_ACLsUnderAPrefix(t *testing.T) {
+	f := ACLFacts{TopicPrefix: "usa_", Match: func(ACL) bool { return true }, Source: []ACL{
+		allow("TOPIC", "LITERAL", "clicks", "User:a"), allow("TOPIC", "PREFIXED", "cl", "User:a"), allow("TOPIC", "LITERAL", "*", "User:a"),
+		allow("GROUP", "LITERAL", "g", "User:a"), allow("CLUSTER", "LITERAL", "kafka-cluster", "User:a"),
+	}}
+	changes, problems := SyncACLs(f)
+	want := map[ACL]bool{
+		allow("TOPIC", "LITERAL", "usa_clicks", "User:a"): true, allow("TOPIC", "PREFIXED", "usa_cl", "User:a"): true,
+		allow("GROUP", "LITERAL", "g", "User:a"): true, allow("CLUSTER", "LITERAL", "kafka-cluster", "User:a"): true,
+	}
+	for _, c := range changes {
+		if c.Remove || !want[c.ACL] {
+			t.Errorf("unexpected %+v", c)
+		}
+		delete(want, c.ACL)
+		f.Copied = append(f.Copied, c.ACL)
+	}
+	if len(want) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Text, "*") {
+		t.Errorf("missing %v, problems %v", want, problems)
+	}
+	if again, _ := SyncACLs(f); len(again) != 0 {
+		t.Errorf("C34: a second round changes %v", again)
+	}
+	f.GroupPrefix, f.Copied = "usa_", nil
+	changes, _ = SyncACLs(f)
+	if !slices.Contains(changes, ACLChange{ACL: allow("GROUP", "LITERAL", "usa_g", "User:a")}) {
+		t.Errorf("groups with a prefix: %v", changes)
+	}
+}

@@ -38,6 +38,7 @@ type Source interface {
 	TopicConfigs(ctx context.Context, names []string) (map[string]TopicConfigs, error)
 	Groups(ctx context.Context) ([]string, error)
 	GroupOffsets(ctx context.Context, groups, topics []string) (map[string]GroupOffsets, error)
+	ACLs(ctx context.Context) ([]plan.ACL, error)
 }
 
 // Topic is a source topic.
@@ -94,6 +95,10 @@ type Here interface {
 	// group with members is kafka.NonEmptyGroup.
 	Commit(ctx context.Context, group string, copies []plan.Commit, bounds map[kafka.TopicPartition]plan.Bound) (written int, err error)
 	CreateMirror(ctx context.Context, source string) error
+	// ACLs lists what this link has copied, and what others have made.
+	ACLs() (copied, others []plan.ACL)
+	// ChangeACLs makes and removes in this order; what is made is marked as this link's.
+	ChangeACLs(ctx context.Context, changes []plan.ACLChange) error
 	Names() Names
 	// Code is the reason's name for an error of the source or of this cluster.
 	Code(err error) string

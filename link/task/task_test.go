@@ -28,6 +28,9 @@ type fakeHere struct {
 	sets     []ConfigChange
 	widened  map[string]int32
 	setFails error
+	copied   []plan.ACL
+	others   []plan.ACL
+	acls     []plan.ACLChange
 }
 
 func (h *fakeHere) Mirrors() []Mirror { return h.mirrors }
@@ -92,6 +95,18 @@ func (h *fakeHere) CreateMirror(_ context.Context, source string) error {
 	h.created = append(h.created, source)
 	return nil
 }
+func (h *fakeHere) ACLs() (copied, others []plan.ACL) { return h.copied, h.others }
+func (h *fakeHere) ChangeACLs(_ context.Context, changes []plan.ACLChange) error {
+	h.acls = append(h.acls, changes...)
+	for _, c := range changes {
+		if c.Remove {
+			h.copied = slices.DeleteFunc(h.copied, func(a plan.ACL) bool { return a == c.ACL })
+			continue
+		}
+		h.copied = append(h.copied, c.ACL)
+	}
+	return nil
+}
 func (h *fakeHere) Names() Names                           { return h }
 func (h *fakeHere) Taken(mirror, source string) plan.Taken { return h.taken[mirror] }
 func (h *fakeHere) Collides(string) string                 { return "" }
@@ -105,6 +120,7 @@ type fakeSource struct {
 	offsets   map[string]GroupOffsets
 	err       error
 	calls     int
+	acls      []plan.ACL
 }
 
 func (s *fakeSource) Topics(_ context.Context, names []string) ([]Topic, error) {
@@ -130,6 +146,8 @@ func (s *fakeSource) GroupOffsets(_ context.Context, groups, _ []string) (map[st
 	}
 	return out, s.err
 }
+
+func (s *fakeSource) ACLs(context.Context) ([]plan.ACL, error) { return s.acls, s.err }
 
 func of(s *fakeSource) func() (Source, error) { return func() (Source, error) { return s, nil } }
 
@@ -336,5 +354,34 @@ func TestProblemsAreBounded(t *testing.T) {
 	got := bound(many)
 	if len(got) != problemsMax+1 || got[problemsMax].Code != "SUPPRESSED_ERRORS" {
 		t.Errorf("%d problems kept", len(got))
+	}
+}
+
+func TestC40_C41_ACLSync(t *testing.T) {
+	a := plan.ACL{ResourceType: "TOPIC", PatternType: "LITERAL", Resource: "t", Principal: "User:u", Host: "*", Operation: "READ", Permission: "ALLOW"}
+	h, s := &fakeHere{}, &fakeSource{acls: []plan.ACL{a}}
+	none := func() string { return "" }
+	sync := &ACLs{Source: of(s), Here: h, Match: func() func(plan.ACL) bool { return func(plan.ACL) bool { return true } }, TopicPrefix: none, GroupPrefix: none}
+	if res := sync.Run(t.Context()); res.Err != nil || res.Changed != 1 || len(h.copied) != 1 {
+		t.Errorf("%+v, here %v", res, h.copied)
+	}
+	if res := sync.Run(t.Context()); res.Changed != 0 {
+		t.Errorf("C34: a second round changes %d", res.Changed)
+	}
+	s.acls = nil
+	if res := sync.Run(t.Context()); res.Changed != 1 || len(h.copied) != 0 {
+		t.Errorf("an ACL that went at the source: %+v, here %v", res, h.copied)
+	}
+	s.err = kafka.SecurityDisabled
+	if res := sync.Run(t.Context()); res.Err == nil || res.Problems[0].Code != "SECURITY_DISABLED" {
+		t.Errorf("C41: %+v", res)
+	}
+	s.err = nil
+	for i := range aclsMax + 1 {
+		a.Resource = fmt.Sprint(i)
+		s.acls = append(s.acls, a)
+	}
+	if res := sync.Run(t.Context()); res.Changed != 0 || res.Problems[0].Code != "ACL_LIMIT_EXCEEDED" || len(h.copied) != 0 {
+		t.Errorf("too many: %d changed, %v", res.Changed, res.Problems)
 	}
 }

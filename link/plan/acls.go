@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ACL is an access control list entry, in Kafka's words (TOPIC, PREFIXED, READ, ALLOW).
+type ACL struct {
+	ResourceType, Resource, PatternType string
+	Principal, Host                     string
+	Operation, Permission               string
+}
+
+// String is the entry for a person.
+func (a ACL) String() string {
+	return fmt.Sprintf("%s %s %s on %s %s %s from %s", a.Permission, a.Principal, a.Operation, a.PatternType, a.ResourceType, a.Resource, a.Host)
+}
+
+// Words of ACLs.
+const (
+	aclTopic    = "TOPIC"
+	aclGroup    = "GROUP"
+	aclDeny     = "DENY"
+	aclEvery    = "*"
+	aclLiteral  = "LITERAL"
+	aclPrefixed = "PREFIXED"
+)
+
+// ACLFacts is a source's ACLs beside this cluster's.
+type ACLFacts struct {
+	Source      []ACL
+	Match       func(ACL) bool // acl.filters, on the source's names
+	Copied      []ACL          // those here that this link copied
+	Others      []ACL          // those here that somebody else made
+	TopicPrefix string         // the link's prefix
+	GroupPrefix string         // the same if groups are prefixed, else ""
+}
+
+// ACLChange makes or removes an entry.
+type ACLChange struct {
+	ACL    ACL
+	Remove bool
+}
+
+// SyncACLs lists what to change, in an order in which a DENY never lags behind an ALLOW (case C39): first ALLOWs go, then DENYs
+// come, then ALLOWs come, and DENYs go last. Only what this link copied is removed, and only while the filters still match
+// it; what is here already by another hand stays as it is. With a prefix names are rewritten, and
+// entries for every resource (`*`) are not copied but reported: they would speak of this cluster's own topics.
+func SyncACLs(f ACLFacts) (changes []ACLChange, problems []Problem) {
+	want := map[ACL]bool{}
+	for _, a := range f.Source {
+		if !f.Match(a) {
+			continue
+		}
+		here, ok := f.rename(a)
+		if !ok {
+			problems = append(problems, Problem{codeInvalidRequest, fmt.Sprintf("not copied over a link with a prefix: %s", a)})
+			continue
+		}
+		want[here] = true
+	}
+	have := map[ACL]bool{}
+	for _, a := range f.Others {
+		have[a] = true
+	}
+	for _, a := range f.Copied {
+		have[a] = true
+		if source, ours := f.unname(a); ours && !want[a] && f.Match(source) {
+			changes = append(changes, ACLChange{a, true})
+		}
+	}
+	for a := range want {
+		if !have[a] {
+			changes = append(changes, ACLChange{a, false})
+		}
+	}
+	slices.SortFunc(changes, func(a, b ACLChange) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a.ACL.String(), b.ACL.String())
+	})
+	return changes, problems
+}
+
+func rank(c ACLChange) int {
+	switch deny := c.ACL.Permission == aclDeny; {
+	case c.Remove && !deny:
+		return 0
+	case !c.Remove && deny:
+		return 1
+	case !c.Remove:
+		return 2
+	default:
+		return 3
+	}
+}
+
+func (f ACLFacts) prefixFor(a ACL) string {
+	switch a.ResourceType {
+	case aclTopic:
+		return f.TopicPrefix
+	case aclGroup:
+		return f.GroupPrefix
+	}
+	return ""
+}
+
+// rename is the entry with this cluster's names; false for one that cannot be said with a prefix.
+func (f ACLFacts) rename(a ACL) (ACL, bool) {
+	prefix := f.prefixFor(a)
+	if prefix == "" {
+		return a, true
+	}
+	if a.Resource == aclEvery || a.PatternType != aclLiteral && a.PatternType != aclPrefixed {
+		return a, false
+	}
+	a.Resource = prefix + a.Resource
+	return a, true
+}
+
+// unname is rename backwards.
+func (f ACLFacts) unname(a ACL) (ACL, bool) {
+	name, is := strings.CutPrefix(a.Resource, f.prefixFor(a))
+	a.Resource = name
+	return a, is
+}
