@@ -33,6 +33,7 @@ func (b *Broker) openHTTP(context.Context) error {
 		Links:   b.links,
 		Topics:  &restTopics{b},
 		Groups:  &restGroups{b},
+		ACLs:    b.restACLs(),
 		Access:  b.restAccess(),
 		Metrics: b.metricsHandler(),
 		Console: console.Handler(),

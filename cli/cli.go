@@ -63,7 +63,7 @@ const (
 
 func (a *app) root() *cobra.Command {
 	root := a.group("hawser", "A Kafka-compatible broker with cluster links and mirror topics",
-		a.serve(), a.demo(), a.link(), a.mirror(), a.topic(), a.consumerGroup(), a.cluster(), a.version())
+		a.serve(), a.demo(), a.link(), a.mirror(), a.topic(), a.consumerGroup(), a.acl(), a.cluster(), a.version())
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w. Run '%s --help' for the flags there are", err, cmd.CommandPath())

@@ -18,6 +18,7 @@ type Deps struct {
 	Links   Links
 	Topics  Topics
 	Groups  Groups
+	ACLs    ACLs         // nil: this broker has no authorizer
 	Access  Access       // nil lets everyone do everything
 	Metrics http.Handler // serves /metrics; nil answers 404
 	Console http.Handler // serves / and /console/; nil answers 404
@@ -162,6 +163,25 @@ type GroupLag struct {
 	Committed int64
 	End       int64  // the partition's high watermark, exclusive
 	Member    Member // zero where no member owns the partition
+}
+
+// ACLs is the access rules of this cluster. An ACL that cannot be, or a filter that
+// means nothing, is a kafka error with the code InvalidRequest.
+type ACLs interface {
+	// ListACLs finds what the filter means: empty fields and ANY mean everything,
+	// the pattern type MATCH every pattern that covers the name.
+	ListACLs(ctx context.Context, filter ACL) ([]ACL, error)
+	// CreateACLs makes them, all or none.
+	CreateACLs(ctx context.Context, acls []ACL) error
+	// DeleteACLs deletes what the filter means and answers it.
+	DeleteACLs(ctx context.Context, filter ACL) ([]ACL, error)
+}
+
+// ACL is an access rule, or a filter of them, in Kafka's words.
+type ACL struct {
+	ResourceType, ResourceName, PatternType string
+	Principal, Host                         string
+	Operation, Permission                   string
 }
 
 // Handler is the door. It serves /kafka/v3 and /v3 alike.

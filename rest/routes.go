@@ -31,6 +31,7 @@ const (
 	atPartitions  = atTopic + "/partitions"
 	atPartition   = atPartitions + "/{partition_id}"
 	atBrokers     = atCluster + "/brokers"
+	atACLs        = atCluster + "/acls"
 	atGroups      = atCluster + "/consumer-groups"
 	atGroup       = atGroups + "/{consumer_group_id}"
 )
@@ -80,6 +81,11 @@ var routes = []route{
 	{"GET", atPartition, describeTopic, aboutTopic, getPartition},
 	{"GET", atPartition + "/replicas", describeTopic, aboutTopic, listReplicas},
 	{"GET", atPartition + "/replicas/{broker_id}", describeTopic, aboutTopic, getReplica},
+
+	{"GET", atACLs, describeCluster, aboutTopic, listACLs},
+	{"POST", atACLs, alterCluster, aboutTopic, createACL},
+	{"POST", atACLs + ":batch", alterCluster, aboutTopic, createACLs},
+	{"DELETE", atACLs, alterCluster, aboutTopic, deleteACLs},
 
 	{"GET", atGroups, open, aboutTopic, listGroups},
 	{"GET", atGroup, describeGroup, aboutTopic, getGroup},
