@@ -83,8 +83,8 @@ func (c *impl) fetchGroup(ctx context.Context, want kmsg.OffsetFetchRequestGroup
 		resp.Topics = refusedTopics(want.Topics, kafka.None)
 		return resp
 	}
-	if g.consumer != nil && want.MemberID != nil && want.MemberEpoch >= 0 {
-		if code := g.consumer.CheckEpoch(*want.MemberID, want.MemberEpoch); code != kafka.None {
+	if g.consumer != nil && (want.MemberID != nil || want.MemberEpoch >= 0) {
+		if code := g.consumer.CheckEpoch(deref(want.MemberID), want.MemberEpoch); code != kafka.None {
 			c.leave(g)
 			resp.ErrorCode = int16(code)
 			return resp
