@@ -404,7 +404,7 @@ func TestKeysThatDoNotFitTakeSeveralPasses(t *testing.T) {
 // TestCompactionUnderCrashes updates keys at random over a store that is crashed at any operation, cleaning all
 // the time; after each crash what was shown is right: the newest of each key, at its offset.
 func TestCompactionUnderCrashes(t *testing.T) {
-	updates, keys := 200_000, 2_000
+	updates, keys := 200_000/slowdown, 2_000/slowdown
 	if os.Getenv("HAWSER_COMPACT_FULL") != "" {
 		updates, keys = 1_000_000, 10_000
 	}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package partition
+
+// slowdown divides what the long tests do.
+const slowdown = 1
