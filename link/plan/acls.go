@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,10 +78,10 @@ func SyncACLs(f ACLFacts) (changes []ACLChange, problems []Problem) {
 		}
 	}
 	slices.SortFunc(changes, func(a, b ACLChange) int {
-		if d := rank(a) - rank(b); d != 0 {
-			return d
-		}
-		return strings.Compare(a.ACL.String(), b.ACL.String())
+		x, y := a.ACL, b.ACL
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(x.ResourceType, y.ResourceType), cmp.Compare(x.Resource, y.Resource),
+			cmp.Compare(x.PatternType, y.PatternType), cmp.Compare(x.Principal, y.Principal), cmp.Compare(x.Host, y.Host),
+			cmp.Compare(x.Operation, y.Operation), cmp.Compare(x.Permission, y.Permission))
 	})
 	return changes, problems
 }
