@@ -153,6 +153,11 @@ func (b *Broker) openDir(context.Context) error {
 }
 
 func (b *Broker) openMeta(ctx context.Context) error {
+	if b.cfg.ClusterID != "" {
+		if err := config.Broker.CheckOne("hawser.cluster.id", b.cfg.ClusterID); err != nil {
+			return fmt.Errorf("--cluster-id: %w", err)
+		}
+	}
 	m, err := meta.Open(ctx, meta.Config{
 		Dir:           filepath.Join(b.cfg.Dir, "meta"),
 		NodeID:        b.cfg.NodeID,
