@@ -1,11 +1,19 @@
 package fetcher
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/hawserio/hawser/kafka"
+)
+
+const (
+	checksAtOnce = 16               // questions about last stable offsets at the same time, for one topic
+	checkIdle    = 30 * time.Second // how long an unused connection for checks is kept
 )
 
 // CaughtUp asks the source at the mirror's end, under its present epoch, and reports
@@ -54,11 +62,6 @@ func (p *Pool) CaughtUp(ctx context.Context, mirrorTopic string) (bool, string, 
 
 // behind asks one broker about its partitions, and says which one is behind, if any.
 func (p *Pool) behind(ctx context.Context, broker int32, parts []*part, leaders Leaders) (string, error) {
-	session, err := p.src.Session(ctx, broker)
-	if err != nil {
-		return "", fmt.Errorf("connect to source broker %d: %w", broker, err)
-	}
-	defer session.Close()
 	wants := make([]Want, len(parts))
 	waiting := make(map[kafka.TopicPartition]*part, len(parts))
 	for i, q := range parts {
@@ -72,7 +75,7 @@ func (p *Pool) behind(ctx context.Context, broker int32, parts []*part, leaders 
 		}
 		waiting[q.Source] = q
 	}
-	answers, err := session.Fetch(ctx, wants, Ask{MaxBytes: 1})
+	answers, err := p.checks.fetch(ctx, p.src, broker, wants)
 	if err != nil {
 		return "", fmt.Errorf("ask source broker %d for its ends: %w", broker, err)
 	}
@@ -98,17 +101,130 @@ func (p *Pool) behind(ctx context.Context, broker int32, parts []*part, leaders 
 
 // undecided says which source partition has open transactions below its end, if any (rule P5).
 func (p *Pool) undecided(ctx context.Context, wants []Want) (string, error) {
-	for _, w := range wants {
-		stable, err := p.src.LastStable(ctx, w.TopicPartition)
-		if err != nil {
-			return "", fmt.Errorf("ask for the last stable offset of source partition %s: %w", w.TopicPartition, err)
-		}
-		if stable < w.Offset {
-			return fmt.Sprintf("%s has an open transaction from offset %d", w.TopicPartition, stable), nil
-		}
-		if stable > w.Offset {
-			return fmt.Sprintf("%s has grown to %d, the mirror ends at %d", w.TopicPartition, stable, w.Offset), nil
-		}
+	texts, failures := make([]string, len(wants)), make([]error, len(wants))
+	slots := make(chan struct{}, checksAtOnce)
+	var wg sync.WaitGroup
+	for i, w := range wants {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			stable, err := p.src.LastStable(ctx, w.TopicPartition)
+			switch {
+			case err != nil:
+				failures[i] = fmt.Errorf("ask for the last stable offset of source partition %s: %w", w.TopicPartition, err)
+			case stable < w.Offset:
+				texts[i] = fmt.Sprintf("%s has an open transaction from offset %d", w.TopicPartition, stable)
+			case stable > w.Offset:
+				texts[i] = fmt.Sprintf("%s has grown to %d, the mirror ends at %d", w.TopicPartition, stable, w.Offset)
+			}
+		})
 	}
-	return "", nil
+	wg.Wait()
+	return cmp.Or(texts...), cmp.Or(failures...)
+}
+
+// checks are the sessions that CaughtUp asks over, kept for a while: a thousand topics that are promoted
+// together are asked about one after another, again and again.
+type checks struct {
+	mu   sync.Mutex // guards list and closed
+	list map[int32]*check
+	done bool
+}
+
+// check is one broker's.
+type check struct {
+	mu      sync.Mutex // held while session is used
+	session Session
+	used    time.Time // guarded by checks.mu
+}
+
+// ended reports whether the pool is closed. A check that is locked after that opens nothing.
+func (c *checks) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.done
+}
+
+// fetch asks a broker for all of wants at once.
+func (c *checks) fetch(ctx context.Context, src Source, broker int32, wants []Want) ([]Fetched, error) {
+	c.mu.Lock()
+	if c.done {
+		c.mu.Unlock()
+		return nil, context.Canceled
+	}
+	if c.list == nil {
+		c.list = make(map[int32]*check)
+	}
+	one := c.list[broker]
+	if one == nil {
+		one = new(check)
+		c.list[broker] = one
+	}
+	one.used = time.Now() // tidy leaves it alone from here on
+	c.mu.Unlock()
+
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if c.ended() {
+		return nil, context.Canceled
+	}
+	for kept := one.session != nil; ; kept = false {
+		if one.session == nil {
+			session, err := src.Session(ctx, broker)
+			if err != nil {
+				return nil, err
+			}
+			one.session = session
+		}
+		_, err := one.session.Fetch(ctx, nil, Ask{MaxBytes: 1})
+		var answers []Fetched
+		if err == nil {
+			answers, err = one.session.Fetch(ctx, wants, Ask{MaxBytes: 1})
+		}
+		if err == nil {
+			return answers, nil
+		}
+		one.session.Close()
+		one.session = nil
+		if !kept || ctx.Err() != nil {
+			return nil, err
+		}
+		// The broker may have closed a connection that was idle: once more on a new one.
+	}
+}
+
+// tidy closes sessions not used since.
+func (c *checks) tidy(since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for broker, one := range c.list {
+		if !one.mu.TryLock() {
+			continue
+		}
+		if one.used.Before(since) {
+			if one.session != nil {
+				one.session.Close()
+			}
+			one.session = nil
+			delete(c.list, broker)
+		}
+		one.mu.Unlock()
+	}
+}
+
+// close closes all, those in use once they are free.
+func (c *checks) close() {
+	c.mu.Lock()
+	c.done = true
+	list := c.list
+	c.list = nil
+	c.mu.Unlock()
+	for _, one := range list {
+		one.mu.Lock()
+		if one.session != nil {
+			one.session.Close()
+		}
+		one.session = nil
+		one.mu.Unlock()
+	}
 }

@@ -32,6 +32,7 @@ type Pool struct {
 	queue  chan Event
 	repair chan struct{} // a slot per running repair
 	wake   chan struct{} // steer has work; room for one
+	checks checks        // CaughtUp's connections
 	once   sync.Once     // starts steer and deliver with the first Assign
 
 	mu      sync.Mutex // guards what follows; nothing is waited for under it
@@ -182,6 +183,7 @@ func (p *Pool) Close() {
 	p.mu.Unlock()
 	p.cancel()
 	drop(all)
+	p.checks.close()
 	p.wg.Wait()
 }
 

@@ -30,6 +30,7 @@ func (p *Pool) steer() {
 			return
 		case <-age.C:
 			refresh = true
+			p.checks.tidy(time.Now().Add(-checkIdle))
 			age.Reset(p.cfg.Load().MetadataAge)
 		case <-p.wake:
 		case <-timer.C:
