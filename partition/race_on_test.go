@@ -3,4 +3,4 @@
 package partition
 
 // slowdown divides what the long tests do: the race detector makes them many times slower.
-const slowdown = 20
+const slowdown = 4
