@@ -21,7 +21,7 @@ func TestReadersWritersAndOrdersBesideCleanings(t *testing.T) {
 	b.compacting(2000)
 	p := b.p(0)
 	ctx, cancel := context.WithCancel(t.Context())
-	budget := make(chan struct{}, 50)
+	budget := make(chan struct{})
 	var all sync.WaitGroup
 	run := func(f func(rng *rand.Rand) error) {
 		all.Go(func() {
@@ -76,9 +76,13 @@ func TestReadersWritersAndOrdersBesideCleanings(t *testing.T) {
 	})
 	cleaned, cut := 0, 0
 	for i := 0; i < 16 && ctx.Err() == nil; i++ {
-		for range cap(budget) { // what is appended beside this cleaning
-			budget <- struct{}{}
+		for range 50 {
+			select {
+			case budget <- struct{}{}:
+			case <-ctx.Done():
+			}
 		}
+		b.synced(0)
 		done, err := p.Compact(ctx, time.UnixMilli(b.nowMs), Compaction{KeyBytes: 1 << 20})
 		if err != nil && !errors.Is(err, ErrCleanAborted) {
 			t.Fatal(err)
