@@ -78,7 +78,11 @@ var hints = map[Class]string{
 // classify makes an *Error of what the client library or the network returned.
 // The caller's own cancellation and errors of the protocol come back as they are.
 func (c *Cluster) classify(err error, address string) error {
-	if err == nil || errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
+	if err == nil {
+		c.greeted.Store(true)
+		return nil
+	}
+	if errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
 		return err
 	}
 	var known *Error
@@ -87,6 +91,11 @@ func (c *Cluster) classify(err error, address string) error {
 		return known
 	}
 	class, hint := classOf(err)
+	if c.greeted.Load() && hungUp(err) {
+		// These configs have worked: it is no login that is wrong but a broker that ends, or a
+		// balancer before it that takes connections for nobody.
+		class, hint = Refused, "The broker hung up at once, though it has answered before: "+hints[Refused]
+	}
 	if class == Other {
 		var ke *kerr.Error
 		if errors.As(err, &ke) {
@@ -101,9 +110,14 @@ func (c *Cluster) classify(err error, address string) error {
 	return e
 }
 
+// hungUp says that a broker took the connection and closed it without a word.
+func hungUp(err error) bool {
+	var firstEOF *kgo.ErrFirstReadEOF
+	return errors.As(err, &firstEOF) && !isAuth(firstEOF.Unwrap()) && !isTLS(firstEOF.Unwrap())
+}
+
 func classOf(err error) (Class, string) {
 	var dns *net.DNSError
-	var firstEOF *kgo.ErrFirstReadEOF
 	switch {
 	case errors.As(err, &dns):
 		if dns.IsTimeout {
@@ -114,7 +128,7 @@ func classOf(err error) (Class, string) {
 		return Auth, ""
 	case isTLS(err):
 		return TLS, ""
-	case errors.As(err, &firstEOF):
+	case hungUp(err):
 		return Auth, "The broker hung up at once: its listener may want another security.protocol (TLS or SASL)."
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		return Timeout, ""

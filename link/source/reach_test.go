@@ -157,6 +157,58 @@ func TestC106_DeadBootstrapEntriesAreSteppedOver(t *testing.T) {
 	}
 }
 
+// balancer stands before a broker; with cut set it takes connections and closes them without a word.
+func balancer(t *testing.T, target string, cut *atomic.Bool) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", target)
+			if err != nil || cut.Load() {
+				_, _ = near.Read(make([]byte, 4096)) // what is left unread would make the close a reset
+				near.Close()
+				continue
+			}
+			t.Cleanup(func() { near.Close(); far.Close() })
+			go func() { _, _ = io.Copy(far, near); far.Close() }()
+			go func() { _, _ = io.Copy(near, far); near.Close() }()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// A broker that hangs up at once is asked for another login only while none has worked: later it is one that ends.
+func TestHangingUpAfterwardsIsNoFailedLogin(t *testing.T) {
+	stub := stubtest.NewCluster(t, 1)
+	var cut atomic.Bool
+	address := balancer(t, stub.Bootstrap()[0], &cut)
+	cfg := source.Config{Bootstrap: []string{address}, Map: map[string]string{stub.Bootstrap()[0]: address}, RequestTimeout: time.Second, DialTimeout: time.Second}
+	cluster := dial(t, cfg)
+	if _, err := cluster.Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cut.Store(true)
+	stub.Broker(1).HangUp()
+	if _, err := cluster.Probe(t.Context()); classOf(t, err) != source.Refused {
+		t.Errorf("after it has answered: %v", err)
+	}
+	if _, err := dial(t, cfg).Probe(t.Context()); classOf(t, err) != source.Auth {
+		t.Errorf("before it has answered: %v", err)
+	}
+	cut.Store(false)
+	if _, err := cluster.Probe(t.Context()); err != nil {
+		t.Errorf("back again: %v", err)
+	}
+}
+
 func TestC74_WrongPasswordIsNotTriedAllTheTime(t *testing.T) {
 	stub := stubtest.NewCluster(t, 1)
 	stub.Password("right")

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -67,6 +68,8 @@ type Cluster struct {
 	ctx    context.Context // done when closed
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+
+	greeted atomic.Bool // some broker has answered under this Config
 
 	mu      sync.Mutex             // guards what follows
 	groups  *kgo.Client            // made when first needed
