@@ -151,15 +151,21 @@ func values(t *testing.T, bootstrap, topic string, isolation kgo.IsolationLevel,
 	ctx, cancel := context.WithTimeout(testContext(t), 30*time.Second)
 	defer cancel()
 	var list []string
+	first, last := int64(-1), int64(-1)
 	for len(list) < want {
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {
-			t.Fatalf("reader of %s is stuck after %d of %d records", topic, len(list), want)
+			t.Fatalf("reader of %s is stuck after %d of %d records, from offset %d to %d", topic, len(list), want, first, last)
 		}
 		if err := fetches.Err(); err != nil {
 			t.Fatalf("read %s: %v", topic, err)
 		}
-		fetches.EachRecord(func(r *kgo.Record) { list = append(list, string(r.Value)) })
+		fetches.EachRecord(func(r *kgo.Record) {
+			list = append(list, string(r.Value))
+			if last = r.Offset; first < 0 {
+				first = last
+			}
+		})
 	}
 	return list
 }

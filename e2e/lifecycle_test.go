@@ -1,0 +1,426 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestC04_SourceTopicDeletedAndMadeAnew wants nothing of the new topic in the old one's mirror.
+func TestC04_SourceTopicDeletedAndMadeAnew(t *testing.T) {
+	w := newPairTo(t, SharedKafka(t), map[string]string{"cluster.link.retry.timeout.ms": "5000"})
+	topic, other := "c04", "c04-other"
+	CreateTopic(t, w.source, topic, 1, 3, nil)
+	CreateTopic(t, w.source, other, 1, 3, nil)
+	produce(t, w.source, texts(topic, "old", 0, 100)...)
+	w.h.CreateMirror("east", topic)
+	w.h.CreateMirror("east", other)
+	w.level(topic, 1)
+	admin := kadm.NewClient(w.source)
+	if rs, err := admin.DeleteTopics(testContext(t), topic); err != nil || rs.Error() != nil {
+		t.Fatal(err, rs.Error())
+	}
+	eventually(t, 60*time.Second, "the topic is made anew", func() (bool, string) {
+		rs, err := admin.CreateTopic(testContext(t), 1, 3, nil, topic)
+		return err == nil && rs.Err == nil, fmt.Sprint(err, rs.Err)
+	})
+	fresh := Client(t, w.k.Bootstrap(), kgo.RecordRetries(100))
+	produce(t, fresh, texts(topic, "new", 0, 10)...)
+	eventually(t, 60*time.Second, topic+" is FAILED", func() (bool, string) {
+		if _, end := Ends(t, w.mirror, topic, 0); end != 100 {
+			t.Fatalf("the mirror ends at %d, want 100", end)
+		}
+		m := w.h.Mirror("east", topic)
+		return m.Status == "FAILED", fmt.Sprint(m.Raw)
+	})
+	t.Logf("it says %v", w.h.Mirror("east", topic).Raw)
+	produce(t, w.source, texts(other, "r", 0, 10)...)
+	w.level(other, 1)
+	if m := w.h.Mirror("east", other); m.Status != "ACTIVE" {
+		t.Errorf("another mirror of the link is %s", m.Status)
+	}
+	for i, v := range values(t, w.h.Kafka, topic, kgo.ReadCommitted(), 100) {
+		if v != fmt.Sprintf("old-%d", i) {
+			t.Fatalf("record %d is %q", i, v)
+		}
+	}
+	w.h.Order("east", "failover", topic)
+	w.h.WaitStatus("east", topic, "STOPPED", 30*time.Second)
+	if rs, err := kadm.NewClient(w.mirror).DeleteTopics(testContext(t), topic); err != nil || rs.Error() != nil {
+		t.Fatal(err, rs.Error())
+	}
+	w.h.CreateMirror("east", topic)
+	w.level(topic, 1)
+	SameAll(t, w.source, w.mirror, topic, 1)
+}
+
+// TestC05_SourceLostItsTailInAnUncleanElection follows the source to its other history.
+func TestC05_SourceLostItsTailInAnUncleanElection(t *testing.T) {
+	w := newPairTo(t, SharedKafka(t), allGroups("c05-"))
+	topic := "c05"
+	createOn(t, w.source, topic, []int32{2, 3}, map[string]string{"unclean.leader.election.enable": "true", "min.insync.replicas": "1"})
+	w.h.CreateMirror("east", topic)
+	load := Client(t, w.k.Bootstrap(), kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()), kgo.RecordRetries(1000))
+	produce(t, load, texts(topic, "both", 0, 100)...)
+	w.level(topic, 1)
+	eventually(t, 30*time.Second, "both replicas are in sync", func() (bool, string) {
+		d, err := kadm.NewClient(w.source).ListTopics(testContext(t), topic)
+		return err == nil && len(d[topic].Partitions[0].ISR) == 2, fmt.Sprint(d[topic].Partitions[0].ISR, err)
+	})
+	w.k.Stop(t, 3)
+	produce(t, load, texts(topic, "lost", 100, 150)...)
+	commit(t, w.source, "c05-g", topic, 150)
+	w.level(topic, 1)
+	waitCommitted(t, w.mirror, "c05-g", topic, 150)
+	w.k.Stop(t, 2)
+	w.k.Start(t, 3)
+	produce(t, load, texts(topic, "kept", 100, 180)...)
+	w.k.Start(t, 2)
+	w.level(topic, 1)
+	SameAll(t, w.source, w.mirror, topic, 1)
+	for i, v := range values(t, w.h.Kafka, topic, kgo.ReadCommitted(), 180) {
+		if i >= 100 && v != fmt.Sprintf("kept-%d", i) {
+			t.Fatalf("record %d is %q", i, v)
+		}
+	}
+	eventually(t, 30*time.Second, "the group is within the mirror", func() (bool, string) {
+		at := committed(t, w.mirror, "c05-g", topic)
+		return at <= 180, fmt.Sprint(at)
+	})
+	text, err := os.ReadFile(w.h.logPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`WARN.* topic=c05 partition=0 from=150 to=100 .*epoch`).Match(text) {
+		t.Error("no line says that the mirror was cut from 150 to 100, with epochs")
+	}
+}
+
+// createOn makes a topic of one partition on chosen brokers.
+func createOn(t *testing.T, client *kgo.Client, topic string, brokers []int32, configs map[string]string) {
+	t.Helper()
+	rq := kmsg.NewPtrCreateTopicsRequest()
+	rq.TimeoutMillis = 30_000
+	rt := kmsg.NewCreateTopicsRequestTopic()
+	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, -1, -1
+	ra := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
+	ra.Replicas = brokers
+	rt.ReplicaAssignment = append(rt.ReplicaAssignment, ra)
+	for name, value := range configs {
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = name, &value
+		rt.Configs = append(rt.Configs, c)
+	}
+	rq.Topics = append(rq.Topics, rt)
+	rs, err := rq.RequestWith(testContext(t), client)
+	if err == nil {
+		err = kerr.ErrorForCode(rs.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("create topic %s: %v", topic, err)
+	}
+}
+
+// TestC14_SourceLeadersMoveUnderLoad moves leaders and kills brokers while an idempotent load flows.
+func TestC14_SourceLeadersMoveUnderLoad(t *testing.T) {
+	const partitions = 6
+	w := newPair(t)
+	topic := "c14"
+	CreateTopic(t, w.source, topic, partitions, 3, nil)
+	w.h.CreateMirror("east", topic)
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	load := Client(t, w.k.Bootstrap(), kgo.RecordRetries(1<<20), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.MaxBufferedRecords(2000))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		value := make([]byte, 2000)
+		for ctx.Err() == nil {
+			for range 10 {
+				load.Produce(testContext(t), &kgo.Record{Topic: topic, Value: value}, nil)
+			}
+			pause(ctx, 10*time.Millisecond)
+		}
+		if err := load.Flush(testContext(t)); err != nil {
+			t.Error(err)
+		}
+	}()
+	for round := range envInt("HAWSER_MOVES", 4) {
+		moveLeaders(t, w.k, topic)
+		if round == 1 || round == 2 {
+			w.k.Kill(t, round+1)
+			w.k.Start(t, round+1)
+			waitInSync(t, w.source, topic, 3)
+		}
+	}
+	cancel()
+	<-done
+	w.level(topic, partitions)
+	SameAll(t, w.source, w.mirror, topic, partitions)
+	if s, _ := Ends(t, w.mirror, topic, 0); s != 0 {
+		t.Errorf("the mirror starts at %d, want 0", s)
+	}
+	if m := w.h.Mirror("east", topic); m.Status != "ACTIVE" {
+		t.Errorf("the mirror is %s, error %s", m.Status, m.Error)
+	}
+}
+
+func waitInSync(t *testing.T, client *kgo.Client, topic string, replicas int) {
+	t.Helper()
+	eventually(t, 60*time.Second, "all replicas are in sync", func() (bool, string) {
+		d, err := kadm.NewClient(client).ListTopics(testContext(t), topic)
+		for _, p := range d[topic].Partitions {
+			if len(p.ISR) < replicas {
+				return false, fmt.Sprint(p.Partition, p.ISR)
+			}
+		}
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+// TestC23_GroupInUseOnTheDestinationIsNotRewound keeps a member here while the source's offset is lower.
+func TestC23_GroupInUseOnTheDestinationIsNotRewound(t *testing.T) {
+	w := newPairTo(t, SharedKafka(t), allGroups("c23-"))
+	topic := "c23"
+	CreateTopic(t, w.source, topic, 1, 1, nil)
+	w.h.CreateMirror("east", topic)
+	produce(t, w.source, texts(topic, "r", 0, 100)...)
+	w.level(topic, 1)
+	commit(t, w.source, "c23-g", topic, 50)
+	waitCommitted(t, w.mirror, "c23-g", topic, 50)
+	member := Client(t, w.h.Kafka, kgo.ConsumerGroup("c23-g"), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
+	if have := pollOffsets(t, member, 50); have[0] != 50 {
+		t.Fatalf("the member begins at %d, want 50", have[0])
+	}
+	if err := member.CommitUncommittedOffsets(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, w.source, "c23-g", topic, 60)
+	commit(t, w.source, "c23-other", topic, 33) // what shows that the task went on meanwhile
+	waitCommitted(t, w.mirror, "c23-other", topic, 33)
+	commit(t, w.source, "c23-other", topic, 34)
+	waitCommitted(t, w.mirror, "c23-other", topic, 34)
+	if at := committed(t, w.mirror, "c23-g", topic); at != 100 {
+		t.Errorf("the group in use here is at %d, want 100", at)
+	}
+	if _, state := member.GroupMetadata(); state < 0 {
+		t.Errorf("the member was put out")
+	}
+}
+
+// TestC24_ResetToAnOlderOffsetComesOver wants idle groups to follow back and forth.
+func TestC24_ResetToAnOlderOffsetComesOver(t *testing.T) {
+	w := newPairTo(t, SharedKafka(t), allGroups("c24-"))
+	topic := "c24"
+	CreateTopic(t, w.source, topic, 1, 1, nil)
+	w.h.CreateMirror("east", topic)
+	produce(t, w.source, texts(topic, "r", 0, 100)...)
+	w.level(topic, 1)
+	for _, at := range []int64{100, 10, 100, 0} {
+		commit(t, w.source, "c24-g", topic, at)
+		waitCommitted(t, w.mirror, "c24-g", topic, at)
+	}
+}
+
+// TestC59_PauseAndRestart wants a paused mirror to stay so, and to go on from its end.
+func TestC59_PauseAndRestart(t *testing.T) {
+	w := newPair(t)
+	topic := "c59"
+	CreateTopic(t, w.source, topic, 1, 1, nil)
+	w.h.CreateMirror("east", topic)
+	produce(t, w.source, texts(topic, "r", 0, 100)...)
+	w.level(topic, 1)
+	w.h.Order("east", "pause", topic)
+	w.h.WaitStatus("east", topic, "PAUSED", 30*time.Second)
+	produce(t, w.source, texts(topic, "r", 100, 200)...)
+	w.restart()
+	alter := func(name, value string) {
+		t.Helper()
+		w.h.Must("PUT", w.h.path("/links/east/configs:alter"), map[string]any{"data": []map[string]string{{"name": name, "value": value, "operation": "SET"}}})
+	}
+	alter("metadata.max.age.ms", "2000")
+	w.h.Kill()
+	w.h.Start()
+	still := func(status string) {
+		t.Helper()
+		pause(testContext(t), time.Second)
+		if _, end := Ends(t, w.mirror, topic, 0); end != 100 {
+			t.Errorf("the paused mirror ends at %d, want 100", end)
+		}
+		if m := w.h.Mirror("east", topic); m.Status != status {
+			t.Errorf("the mirror is %s, want %s", m.Status, status)
+		}
+		if err := w.mirror.ProduceSync(testContext(t), texts(topic, "no", 0, 1)...).FirstErr(); err == nil {
+			t.Error("a paused mirror took a record")
+		}
+	}
+	still("PAUSED")
+	alter("cluster.link.paused", "true")
+	w.h.Order("east", "resume", topic)
+	w.h.WaitStatus("east", topic, "LINK_PAUSED", 30*time.Second)
+	still("LINK_PAUSED")
+	alter("cluster.link.paused", "false")
+	w.level(topic, 1)
+	SameAll(t, w.source, w.mirror, topic, 1)
+}
+
+// TestC60_PromoteWithProducersThatNeverStop also kills the broker while it waits (case C105).
+func TestC60_C105_PromoteWithProducersThatNeverStop(t *testing.T) {
+	w := newPair(t)
+	topic := "c60"
+	CreateTopic(t, w.source, topic, 1, 1, nil)
+	w.h.CreateMirror("east", topic)
+	w.level(topic, 1)
+	open := Client(t, w.k.Bootstrap(), kgo.TransactionalID("c60"))
+	if err := open.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, open, texts(topic, "tx", 0, 5)...)
+	f := startFlow(t, w.source, []string{topic})
+	w.h.Order("east", "promote", topic)
+	w.h.WaitStatus("east", topic, "PENDING_STOPPED", 30*time.Second)
+	w.h.Kill()
+	w.h.Start()
+	_, from := Ends(t, w.mirror, topic, 0)
+	eventually(t, 30*time.Second, "it goes on mirroring after the kill", func() (bool, string) {
+		_, end := Ends(t, w.mirror, topic, 0)
+		return end > from, fmt.Sprint(end)
+	})
+	if m := w.h.Mirror("east", topic); m.Status != "PENDING_STOPPED" {
+		t.Errorf("with an open transaction the mirror is %s: %v", m.Status, m.Raw)
+	}
+	f.stop()
+	if err := w.source.Flush(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := open.EndTransaction(testContext(t), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	w.h.WaitStatus("east", topic, "STOPPED", 60*time.Second)
+	SameAll(t, w.source, w.mirror, topic, 1)
+	_, end := Ends(t, w.mirror, topic, 0)
+	if s := stable(t, w.mirror, topic); s != end {
+		t.Errorf("the last stable offset is %d, the end %d", s, end)
+	}
+	produce(t, w.mirror, texts(topic, "here", 0, 1)...)
+}
+
+// TestC61_StatusTellsTheTruthWhenNothingArrives takes the source away and gives it back.
+func TestC61_StatusTellsTheTruthWhenNothingArrives(t *testing.T) {
+	w := newPairTo(t, SharedKafka(t), map[string]string{"availability.check.ms": "1000", "availability.check.consecutive.failure.threshold": "2"})
+	topic := "c61"
+	CreateTopic(t, w.source, topic, 1, 1, nil)
+	w.h.CreateMirror("east", topic)
+	w.level(topic, 1)
+	w.refuse()
+	began := time.Now()
+	w.h.WaitStatus("east", topic, "SOURCE_UNAVAILABLE", 60*time.Second)
+	down := time.Since(began)
+	if v, ok := w.h.Metric("hawser_link_state", `link="east"`, `state="UNAVAILABLE"`); !ok || v != 1 {
+		t.Errorf("hawser_link_state{state=UNAVAILABLE} is %v (%v)", v, ok)
+	}
+	w.allow()
+	began = time.Now()
+	w.h.WaitStatus("east", topic, "ACTIVE", 60*time.Second)
+	t.Logf("SOURCE_UNAVAILABLE after %v, ACTIVE %v after the source is back", down.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	produce(t, w.source, texts(topic, "r", 0, 10)...)
+	w.level(topic, 1)
+}
+
+// TestC63_ConsumersGoOnOverPromote lets readers of a mirror read on into what is produced here.
+func TestC63_ConsumersGoOnOverPromote(t *testing.T) {
+	w := newPair(t)
+	topic := "c63"
+	CreateTopic(t, w.source, topic, 1, 1, nil)
+	w.h.CreateMirror("east", topic)
+	produce(t, w.source, texts(topic, "r", 0, 500)...)
+	w.level(topic, 1)
+	reader := Client(t, w.h.Kafka, kgo.ConsumerGroup("local"), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	have := pollOffsets(t, reader, 500)
+	kcatOut := filepath.Join(t.TempDir(), "kcat")
+	kc, err := startProcess(exec.Command("kcat", "-b", w.h.Kafka, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-q", "-u", "-c", "1500", "-f", "%o\\n"), kcatOut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = kc.end(syscall.SIGKILL, 10*time.Second) }()
+	lines := func() int { text, _ := os.ReadFile(kcatOut); return strings.Count(string(text), "\n") }
+	eventually(t, 30*time.Second, "kcat has read the mirror", func() (bool, string) { n := lines(); return n >= 500, fmt.Sprint(n) })
+	w.h.Order("east", "promote", topic)
+	w.h.WaitStatus("east", topic, "STOPPED", 60*time.Second)
+	produce(t, w.mirror, texts(topic, "here", 0, 1000)...)
+	have = append(have, pollOffsets(t, reader, 1000)...)
+	for i, at := range have {
+		if at != int64(i) {
+			t.Fatalf("franz-go reads offset %d as record %d", at, i)
+		}
+	}
+	eventually(t, 30*time.Second, "kcat has read on", func() (bool, string) { n := lines(); return n >= 1500, fmt.Sprint(n) })
+	text, err := os.ReadFile(kcatOut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Fields(string(text)) {
+		if line != fmt.Sprint(i) {
+			t.Fatalf("kcat reads %q as record %d", line, i)
+		}
+	}
+}
+
+// TestC108_MirrorDeletedAndMadeAgain kills the broker right after the delete.
+func TestC108_MirrorDeletedAndMadeAgain(t *testing.T) {
+	w := newPair(t)
+	topic := "c108"
+	CreateTopic(t, w.source, topic, 4, 1, nil)
+	client := Client(t, w.k.Bootstrap(), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	produce(t, client, texts(topic, "r", 0, 400)...)
+	w.h.CreateMirror("east", topic)
+	w.level(topic, 4)
+	_, old, _, err := leader(testContext(t), w.mirror, topic, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rs, err := kadm.NewClient(w.mirror).DeleteTopics(testContext(t), topic); err != nil || rs.Error() != nil {
+		t.Fatal(err, rs.Error())
+	}
+	w.h.Kill()
+	w.h.Start()
+	produce(t, client, texts(topic, "r", 400, 500)...)
+	w.h.CreateMirror("east", topic)
+	w.level(topic, 4)
+	SameAll(t, w.source, w.mirror, topic, 4)
+	eventually(t, 60*time.Second, "nothing is left of the old topic", func() (bool, string) {
+		left := directoriesOf(t, w.h, old)
+		return len(left) == 0, strings.Join(left, " ")
+	})
+}
+
+func directoriesOf(t *testing.T, h *Hawser, id kafka.TopicID) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(h.dir, "data", "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.Contains(e.Name(), id.String()) {
+			names = append(names, e.Name())
+		}
+	}
+	return slices.Clip(names)
+}
