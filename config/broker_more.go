@@ -56,7 +56,7 @@ func brokerTransactionKeys() []Key {
 
 func brokerSecurityKeys() []Key {
 	return []Key{
-		Key{Name: "allow.everyone.if.no.acl.found", Type: Bool, Default: "false", Fixed: true, Doc: "Whether a resource without any ACL is open to all, where an authorizer is on."},
+		{Name: "allow.everyone.if.no.acl.found", Type: Bool, Default: "false", Fixed: true, Doc: "Whether a resource without any ACL is open to all, where an authorizer is on."},
 		Key{Name: "authorizer.class.name", Type: String, Default: "", Fixed: true,
 			Doc: "Empty: everybody may do everything. Kafka's StandardAuthorizer, by its class name, turns the ACLs on."}.with(oneOf("", StandardAuthorizer)),
 		{Name: "sasl.enabled.mechanisms", Type: List, Default: "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", Fixed: true,

@@ -69,7 +69,9 @@ func (t *tour) close() {
 		}
 	}
 	if !t.keep {
-		os.RemoveAll(t.dir)
+		if err := os.RemoveAll(t.dir); err != nil {
+			t.say("the data in %s could not be removed: %v", t.dir, err)
+		}
 	}
 }
 

@@ -54,28 +54,27 @@ const memoryMax = 256 << 20
 
 // settings is a link's configs, read.
 type settings struct {
-	mode          string
-	prefix        string
-	paused        bool
-	offsetSync    bool
-	offsetPeriod  time.Duration
-	groupFilters  plan.Filters
-	groupPrefix   string // "" unless consumer.group.prefix.enable
-	autoCreate    bool
-	autoPeriod    time.Duration
-	topicFilters  plan.Filters
-	configPeriod  time.Duration
-	include       []string
-	startSpec     string
-	aclSync       bool
-	aclPeriod     time.Duration
-	aclFilters    []config.ACLFilter
-	probePeriod   time.Duration
-	threshold     int
-	retry         time.Duration
-	source        source.Config
-	fetch         fetcher.Config
-	bootstrapText string
+	mode         string
+	prefix       string
+	paused       bool
+	offsetSync   bool
+	offsetPeriod time.Duration
+	groupFilters plan.Filters
+	groupPrefix  string // "" unless consumer.group.prefix.enable
+	autoCreate   bool
+	autoPeriod   time.Duration
+	topicFilters plan.Filters
+	configPeriod time.Duration
+	include      []string
+	startSpec    string
+	aclSync      bool
+	aclPeriod    time.Duration
+	aclFilters   []config.ACLFilter
+	probePeriod  time.Duration
+	threshold    int
+	retry        time.Duration
+	source       source.Config
+	fetch        fetcher.Config
 }
 
 // all is a link's configs with its secrets in clear. It must not be logged.

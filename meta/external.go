@@ -2,6 +2,7 @@ package meta
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,8 +34,7 @@ func connect(ctx context.Context, cfg Config) (*clientv3.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	if _, err := c.Get(ctx, prefix+kindCluster+"/"+clusterSelf); err != nil {
-		c.Close()
-		return nil, fmt.Errorf("reach etcd at %v: %w", cfg.Endpoints, err)
+		return nil, errors.Join(fmt.Errorf("reach etcd at %v: %w", cfg.Endpoints, err), c.Close())
 	}
 	return c, nil
 }

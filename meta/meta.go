@@ -103,8 +103,7 @@ func Open(ctx context.Context, cfg Config) (*Meta, error) {
 		stopped:  make(chan struct{}),
 	}
 	if err := m.open(ctx); err != nil {
-		m.Close()
-		return nil, fmt.Errorf("open metadata in %s: %w", cfg.Dir, err)
+		return nil, errors.Join(fmt.Errorf("open metadata in %s: %w", cfg.Dir, err), m.Close())
 	}
 	return m, nil
 }

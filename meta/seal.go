@@ -88,7 +88,7 @@ func makeKey(dir string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write key file: %w", err)
 	}
-	defer os.Remove(tmp.Name())
+	defer func() { _ = os.Remove(tmp.Name()) }() // a left-over harms nobody: its key seals nothing
 	_, err = tmp.WriteString(hex.EncodeToString(key) + "\n")
 	err = errors.Join(err, tmp.Sync(), tmp.Close())
 	if err == nil {

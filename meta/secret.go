@@ -35,7 +35,7 @@ func (s Secret) String() string { return hidden }
 func (s Secret) GoString() string { return hidden }
 
 // Format hides the text from all other verbs, which would print the field.
-func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, hidden) }
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, hidden) }
 
 // MarshalText hides the text from encoders, and so from answers and dumps.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }

@@ -50,7 +50,8 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	if !strings.Contains(text, "****") || !strings.Contains(text, "plain-value") {
 		t.Error("the test prints nothing")
 	}
-	if meta.NewSecret("a") != meta.NewSecret("a") || meta.NewSecret("a") == meta.NewSecret("b") || (meta.Secret{}).Reveal() != "" {
+	one, same := meta.NewSecret("a"), meta.NewSecret("a")
+	if one != same || one == meta.NewSecret("b") || (meta.Secret{}).Reveal() != "" {
 		t.Error("secrets do not compare by their texts")
 	}
 }

@@ -34,14 +34,14 @@ func TestC18_NoOffsetShowsTwoValues(t *testing.T) {
 	epoch := kafka.LeaderEpoch(0)
 	for range 400 {
 		o := p.Offsets()
-		switch roll := rng.IntN(40); {
-		case roll == 0:
+		switch rng.IntN(40) {
+		case 0:
 			b.must(p.TruncateMirror(t.Context(), o.Generation, max(o.LogStart, o.LogEnd-kafka.Offset(rng.IntN(40))), "test"))
 			epoch++
-		case roll == 1:
+		case 1:
 			_, err := p.JumpTo(t.Context(), o.Generation, o.LogEnd+kafka.Offset(rng.IntN(9)), rng.IntN(2) == 0)
 			b.must(err)
-		case roll == 2:
+		case 2:
 			b.must(p.FollowLogStart(t.Context(), o.Generation, o.LogStart+kafka.Offset(rng.IntN(20))))
 		default:
 			base := o.LogEnd

@@ -25,19 +25,17 @@ type world struct {
 	nextID  kafka.ProducerID
 	writes  int // so far
 	budget  int // writes that still succeed; negative: all
-	unsafe  bool
 	refuse  error
 	cfg     Config
 	*Coordinator
 }
 
-// stateFake is a partition of the state topic. With lazy, what was appended is not synced by itself.
+// stateFake is a partition of the state topic.
 type stateFake struct {
 	w       *world
 	batches []batch.Batch
 	next    kafka.Offset
 	synced  kafka.Offset
-	lazy    bool
 }
 
 // spend counts a write; the caller holds w.mu.

@@ -362,10 +362,10 @@ func docs() string {
 }
 
 func topicCell(c cell) string {
-	switch {
-	case c.verdict == refuse:
+	switch c.verdict {
+	case refuse:
 		return "refused | "
-	case c.verdict == ignore:
+	case ignore:
 		return "- | "
 	}
 	names := make([]string, len(c.effects))

@@ -195,7 +195,11 @@ func testConcurrent(t *testing.T, ctx context.Context, m *meta.Meta) {
 			for range each {
 				err := m.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 					n := 0
-					fmt.Sscan(img.Configs[""]["n"], &n)
+					if text := img.Configs[""]["n"]; text != "" {
+						if _, err := fmt.Sscan(text, &n); err != nil {
+							return nil, err
+						}
+					}
 					return []meta.Change{meta.PutConfigs("", map[string]string{"n": fmt.Sprint(n + 1)})}, nil
 				})
 				if err != nil {

@@ -97,9 +97,3 @@ func (b *bucket) list(prefix string) []string {
 	slices.Sort(keys)
 	return keys
 }
-
-func (b *bucket) remove(key string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.objects, key)
-}

@@ -3,7 +3,6 @@ package storetest
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -348,6 +347,6 @@ func (h *harness) wantPartitions(want ...kafka.PartitionID) {
 		return out
 	}
 	if !slices.Equal(text(got), text(want)) {
-		h.Fatal(fmt.Sprintf("partitions are %v, want %v", got, want))
+		h.Fatalf("partitions are %v, want %v", got, want)
 	}
 }
