@@ -302,3 +302,31 @@ func TestListDescribeAndDeleteGroups(t *testing.T) {
 		t.Errorf("after deletion and restart listed %v", got)
 	}
 }
+
+func TestAssignmentThatCannotBeStoredIsForgotten(t *testing.T) {
+	b := newBroker(t, "t")
+	m := &member{b: b, group: "g", topics: []string{"t"}}
+	joined := m.join(t.Context())
+	log := b.groupLog("g")
+	log.fail = errCut
+	if code := m.sync(t.Context(), joined); code != kafka.CoordinatorNotAvailable {
+		t.Fatalf("sync: %v, want COORDINATOR_NOT_AVAILABLE", code)
+	}
+	log.fail = nil
+	if code := m.heartbeat(t); code != kafka.RebalanceInProgress {
+		t.Fatalf("heartbeat: %v, want REBALANCE_IN_PROGRESS", code)
+	}
+	m.settle(t)
+	if m.generation != 2 || string(m.assignment) != "to "+m.id {
+		t.Errorf("generation %d, assignment %q", m.generation, m.assignment)
+	}
+	// A static member that comes back is not told of a membership that could not be stored.
+	one := "one"
+	static := &member{b: b, group: "s", topics: []string{"t"}, instance: &one}
+	static.settle(t)
+	b.groupLog("s").fail = errCut
+	static.id = ""
+	if code := kafka.ErrorCode(static.join(t.Context()).ErrorCode); code != kafka.CoordinatorNotAvailable {
+		t.Errorf("join: %v, want COORDINATOR_NOT_AVAILABLE", code)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -424,5 +425,58 @@ func TestNamesThatCannotBeStoredAreRefused(t *testing.T) {
 	}
 	if _, err := b.CommitSynced(t.Context(), long, synced(tp("t", 0), 1), always); err == nil {
 		t.Error("synced")
+	}
+}
+
+func TestEverythingCommittedIsListed(t *testing.T) {
+	b := newBroker(t, "t", "u")
+	for i, at := range []kafka.TopicPartition{tp("u", 1), tp("t", 2), tp("t", 0)} {
+		b.commit(t, "g", at, int64(i), nil)
+	}
+	b.commit(t, "other", tp("t", 0), 9, nil)
+	for _, version := range []int16{2, 7, 8, 9} {
+		rq := kmsg.NewPtrOffsetFetchRequest()
+		rq.Version, rq.Group, rq.Groups = version, "g", []kmsg.OffsetFetchRequestGroup{{Group: "g", MemberEpoch: -1}}
+		resp := b.OffsetFetch(t.Context(), someone, rq)
+		var got []string
+		for _, topic := range resp.Topics {
+			for _, p := range topic.Partitions {
+				got = append(got, fmt.Sprint(tp(topic.Topic, p.Partition), p.Offset))
+			}
+		}
+		for _, g := range resp.Groups {
+			for _, topic := range g.Topics {
+				for _, p := range topic.Partitions {
+					got = append(got, fmt.Sprint(tp(topic.Topic, p.Partition), p.Offset))
+				}
+			}
+		}
+		if want := []string{"t-0 2", "t-2 1", "u-1 0"}; !slices.Equal(got, want) {
+			t.Errorf("v%d: %v, want %v", version, got, want)
+		}
+	}
+	all := b.Committed("t")
+	if len(all) != 2 || len(all["g"]) != 2 || all["other"][0].Offset != 9 {
+		t.Errorf("committed on t: %v", all)
+	}
+	b.deleteTopic("t")
+	if all := b.Committed("t"); len(all) != 0 {
+		t.Errorf("committed on a deleted topic: %v", all)
+	}
+}
+
+func TestPendingOffsetsOfAConsumerGroupAreChecked(t *testing.T) {
+	b := newBroker(t, "t")
+	m := &consumer{b: b, group: "g", id: "m1"}
+	need(t, "join", m.join(t, "t"), kafka.None)
+	for _, c := range []struct {
+		member string
+		epoch  int32
+		want   kafka.ErrorCode
+	}{{"m1", m.epoch, kafka.None}, {"m1", m.epoch + 1, kafka.IllegalGeneration}, {"m9", m.epoch, kafka.UnknownMemberID}, {"", -1, kafka.None}} {
+		rq := kmsg.NewPtrTxnOffsetCommitRequest()
+		rq.Version, rq.Group, rq.ProducerID, rq.Generation, rq.MemberID = 3, "g", 77, c.epoch, c.member
+		rq.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{Offset: 4}}}}
+		need(t, c.member, kafka.ErrorCode(b.TxnOffsetCommit(t.Context(), rq).Topics[0].Partitions[0].ErrorCode), c.want)
 	}
 }

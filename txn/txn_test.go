@@ -487,3 +487,44 @@ func TestPartitionThatCannotBeReadTakesOnlyItsIDsOut(t *testing.T) {
 	want(t, "on another", kafka.ErrorCode(c.EndTxn(t.Context(), rq).ErrorCode), kafka.InvalidProducerIDMapping)
 	c.Close()
 }
+
+func TestEnlistTakesAllPartitionsWithOneWrite(t *testing.T) {
+	w := newWorld(t)
+	who := w.mustInit(t, "x")
+	before := w.writes
+	parts := []kafka.TopicPartition{tp("a", 0), tp("a", 1), tp("b", 2)}
+	want(t, "enlist", kafka.CodeOf(w.Enlist(t.Context(), "x", parts, who.producer, who.epoch)), kafka.None)
+	if n := w.writes - before; n != 2 { // the record and its sync
+		t.Errorf("%d writes", n)
+	}
+	for _, at := range parts {
+		want(t, "confirm", kafka.CodeOf(w.Confirm(t.Context(), "x", at, who.producer, who.epoch, EnlistBefore)), kafka.None)
+	}
+	if n := w.writes - before; n != 2 {
+		t.Errorf("%d writes after the confirmations", n)
+	}
+	want(t, "unknown partition", kafka.CodeOf(w.Enlist(t.Context(), "x", []kafka.TopicPartition{tp("a", 3), tp("a", 9)}, who.producer, who.epoch)), kafka.UnknownTopicOrPartition)
+	want(t, "not half of it", kafka.CodeOf(w.Confirm(t.Context(), "x", tp("a", 3), who.producer, who.epoch, EnlistBefore)), kafka.InvalidTxnState)
+	want(t, "fenced", kafka.CodeOf(w.Enlist(t.Context(), "x", parts, who.producer, who.epoch-1)), kafka.InvalidProducerEpoch)
+}
+
+func TestWriteTxnMarkersReachesDataAndOffsets(t *testing.T) {
+	w := newWorld(t)
+	rq := kmsg.NewPtrWriteTxnMarkersRequest()
+	rq.Markers = []kmsg.WriteTxnMarkersRequestMarker{{ProducerID: 9, ProducerEpoch: 2, Committed: true, CoordinatorEpoch: 7, Topics: []kmsg.WriteTxnMarkersRequestMarkerTopic{
+		{Topic: "a", Partitions: []int32{0, 66}}, {Topic: kafka.ConsumerOffsetsTopic, Partitions: []int32{1}}}}}
+	resp := w.WriteTxnMarkers(t.Context(), rq)
+	wants := []kafka.ErrorCode{kafka.None, kafka.UnknownTopicOrPartition, kafka.None}
+	i := 0
+	for _, topic := range resp.Markers[0].Topics {
+		for _, p := range topic.Partitions {
+			want(t, topic.Topic, kafka.ErrorCode(p.ErrorCode), wants[i])
+			i++
+		}
+	}
+	for _, at := range []kafka.TopicPartition{tp("a", 0), tp(kafka.ConsumerOffsetsTopic, 1)} {
+		if got := w.markersOn(at); len(got) != 1 || got[0] != (marking{9, 2, batch.Commit, 7}) {
+			t.Errorf("markers on %s: %s", at, show(got))
+		}
+	}
+}
