@@ -154,6 +154,50 @@ func TestC11_BatchLargerThanTheBounds(t *testing.T) {
 	b.same(targets[0], zero)
 }
 
+func TestC11_BoundsGrowToAFirstBatchThatIsCut(t *testing.T) {
+	b := newBench(t, 1, func(cfg *fetcher.Config) { cfg.PartitionMax = 64 << 10 })
+	b.stub.Broker(1).HardLimits()
+	b.stub.Create("t", topicID, 1)
+	b.stub.Partition(zero).Produce(1, "small")
+	b.stub.Partition(zero).Produce(1, strings.Repeat("x", 3<<20))
+	b.stub.Partition(zero).Produce(1, "small")
+	b.reach(b.mirror(topicID, zero)[0], 3)
+}
+
+func TestC15_OverlapIsAFaultAndRepeatsAreDropped(t *testing.T) {
+	b := newBench(t, 1, nil)
+	b.stub.Create("t", topicID, 2)
+	b.stub.Partition(zero).Produce(5, "a")
+	b.stub.Partition(zero).Produce(5, "b")
+	b.stub.Partition(one).Produce(10, "a")
+	targets := b.mirror(topicID, zero, one)
+	b.reach(targets[0], 10)
+	b.reach(targets[1], 10)
+	repeat := b.stub.Partition(one).Bytes()
+	b.stub.Mangle(func(tp kafka.TopicPartition, from kafka.Offset, data []byte) []byte {
+		switch {
+		case len(data) == 0:
+			return data
+		case tp == zero && from == 10:
+			return stubtest.Build(5, 0, 10, "overlap")
+		case tp == one:
+			return append(bytes.Clone(repeat), data...)
+		}
+		return data
+	})
+	b.stub.Partition(zero).Produce(10, "c")
+	b.stub.Partition(one).Produce(1, "next")
+	fault, _ := b.await("fault", 0)
+	if fault.Fault != fetcher.OverlappingBatch || fault.Mirror != zero {
+		t.Errorf("fault is %v", fault)
+	}
+	b.reach(targets[1], 11)
+	b.same(targets[1], one)
+	if o := targets[0].Offsets(); o.LogEnd != 10 {
+		t.Errorf("mirror ends at %d", o.LogEnd)
+	}
+}
+
 func TestC16_CorruptBatchIsFetchedAgainSlowly(t *testing.T) {
 	b := newBench(t, 1, nil)
 	b.stub.Create("t", topicID, 2)

@@ -1,7 +1,6 @@
 package fetcher_test
 
 import (
-	"bytes"
 	"fmt"
 	"runtime"
 	"strings"
@@ -14,40 +13,6 @@ import (
 	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/partition"
 )
-
-func TestC15_OverlapIsAFaultAndRepeatsAreDropped(t *testing.T) {
-	b := newBench(t, 1, nil)
-	b.stub.Create("t", topicID, 2)
-	b.stub.Partition(zero).Produce(5, "a")
-	b.stub.Partition(zero).Produce(5, "b")
-	b.stub.Partition(one).Produce(10, "a")
-	targets := b.mirror(topicID, zero, one)
-	b.reach(targets[0], 10)
-	b.reach(targets[1], 10)
-	repeat := b.stub.Partition(one).Bytes()
-	b.stub.Mangle(func(tp kafka.TopicPartition, from kafka.Offset, data []byte) []byte {
-		switch {
-		case len(data) == 0:
-			return data
-		case tp == zero && from == 10:
-			return stubtest.Build(5, 0, 10, "overlap")
-		case tp == one:
-			return append(bytes.Clone(repeat), data...)
-		}
-		return data
-	})
-	b.stub.Partition(zero).Produce(10, "c")
-	b.stub.Partition(one).Produce(1, "next")
-	fault, _ := b.await("fault", 0)
-	if fault.Fault != fetcher.OverlappingBatch || fault.Mirror != zero {
-		t.Errorf("fault is %v", fault)
-	}
-	b.reach(targets[1], 11)
-	b.same(targets[1], one)
-	if o := targets[0].Offsets(); o.LogEnd != 10 {
-		t.Errorf("mirror ends at %d", o.LogEnd)
-	}
-}
 
 func TestC14_LeaderMovesUnderLoad(t *testing.T) {
 	b := newBench(t, 3, nil)

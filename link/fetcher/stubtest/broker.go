@@ -30,6 +30,7 @@ type Broker struct {
 	stopped    bool
 	maxFetch   int16
 	noSessions bool
+	hardLimits bool
 	throttle   time.Duration
 	delay      time.Duration
 	pace       int // bytes a second on each connection, 0 for no bound
@@ -65,6 +66,9 @@ func (b *Broker) MaxFetch(version int16) { b.mu.Lock(); b.maxFetch = version; b.
 
 // NoSessions makes it have no room for fetch sessions.
 func (b *Broker) NoSessions() { b.mu.Lock(); b.noSessions = true; b.mu.Unlock() }
+
+// HardLimits makes it cut a first batch that is larger than the bounds, as Kafka did before KIP-74.
+func (b *Broker) HardLimits() { b.mu.Lock(); b.hardLimits = true; b.mu.Unlock() }
 
 // ForgetSessions makes it drop all fetch sessions, as one whose cache overflows.
 func (b *Broker) ForgetSessions() { b.mu.Lock(); b.forgotten++; b.mu.Unlock() }

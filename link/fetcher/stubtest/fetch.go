@@ -192,7 +192,13 @@ func (c *connection) read(req *kmsg.FetchRequest, p *sessionPart, left int, firs
 	}
 	out.HighWatermark, out.LogStartOffset, out.LastStableOffset = int64(q.highWatermark()), int64(q.start), int64(q.lastStable())
 	limit := min(int(p.want.PartitionMaxBytes), left)
-	data := q.read(from, limit, first)
+	c.broker.mu.Lock()
+	hard := c.broker.hardLimits
+	c.broker.mu.Unlock()
+	data := q.read(from, limit, first || hard)
+	if hard {
+		data = data[:min(len(data), limit)]
+	}
 	if cluster.mangle != nil {
 		data = cluster.mangle(tp, from, data)
 	}
