@@ -106,7 +106,7 @@ func (c *impl) clampGroup(ctx context.Context, g *group, topic string, ends []ka
 	defer g.shard.decided.RUnlock()
 	g.mu.Lock()
 	defer c.leave(g)
-	if g.gone {
+	if g.gone || len(g.offsets[topic]) == 0 && len(g.pending) == 0 {
 		return 0, nil
 	}
 	var plain []record
