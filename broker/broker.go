@@ -205,21 +205,7 @@ func (b *Broker) openPartitions(ctx context.Context) error {
 // raiseProducerIDs keeps ids from being handed out again that a log already
 // holds: metadata may have been restored from an older copy (rule P3).
 func (b *Broker) raiseProducerIDs(ctx context.Context) error {
-	prefix := b.meta.Image().Cluster.ProducerPrefix
-	highest := kafka.NoProducerID
-	for _, topic := range b.topics.All() {
-		for n := range topic.Partitions {
-			p := b.owner.Get(kafka.PartitionID{Topic: topic.ID, Partition: n})
-			if p == nil {
-				continue
-			}
-			for _, producer := range p.Producers() {
-				if uint32(uint64(producer.ID)>>32) == prefix {
-					highest = max(highest, producer.ID)
-				}
-			}
-		}
-	}
+	highest := b.owner.HighestProducerID()
 	if highest == kafka.NoProducerID {
 		return nil
 	}

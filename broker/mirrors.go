@@ -99,25 +99,38 @@ func (m *mirrors) of(topic kafka.TopicID) (info link.MirrorInfo, live, ok bool) 
 	return m.b.links.MirrorOf(known.Name)
 }
 
+// entryDocs says what the entries that describe a mirror mean, by the last part of their names.
+var entryDocs = map[string]string{
+	"error":          "Why the mirror is in trouble, NO_ERROR if it is not.",
+	"lag":            "Records that the partition furthest behind has still to mirror.",
+	"link":           "The cluster link that owns the mirror.",
+	"lost.records":   "Records that the source removed before they were mirrored.",
+	"source.cluster": "The source cluster's id.",
+	"source.topic":   "The topic on the source cluster.",
+	"state":          "The mirror's status, as REST shows it.",
+}
+
 // Describe implements handler.Mirrors.
 func (m *mirrors) Describe(topic kafka.TopicID) []handler.MirrorEntry {
 	info, _, ok := m.of(topic)
 	if !ok {
 		return nil
 	}
-	var lag, lost int64
+	var list []handler.MirrorEntry
+	add := func(name, value string) {
+		list = append(list, handler.MirrorEntry{Name: name, Value: value, Doc: entryDocs[strings.TrimPrefix(name, handler.MirrorConfigPrefix)]})
+	}
+	for _, e := range m.b.links.Entries(info.Topic) {
+		if e.Value != nil {
+			add(e.Name, *e.Value)
+		}
+	}
+	var lost int64
 	for _, p := range info.Lags {
-		lag = max(lag, p.Records)
 		lost += p.Lost
 	}
-	return []handler.MirrorEntry{
-		{Name: handler.MirrorConfigPrefix + "error", Value: info.Err, Doc: "Why the mirror is in trouble, NO_ERROR if it is not."},
-		{Name: handler.MirrorConfigPrefix + "lag", Value: strconv.FormatInt(lag, 10), Doc: "Records that the partition furthest behind has still to mirror."},
-		{Name: handler.MirrorLinkConfig, Value: info.Link, Doc: "The cluster link that owns the mirror."},
-		{Name: handler.MirrorConfigPrefix + "lost.records", Value: strconv.FormatInt(lost, 10), Doc: "Records that the source removed before they were mirrored."},
-		{Name: handler.MirrorSourceConfig, Value: info.SourceTopic, Doc: "The topic on the source cluster."},
-		{Name: handler.MirrorConfigPrefix + "state", Value: info.Status, Doc: "The mirror's status, as REST shows it."},
-	}
+	add(handler.MirrorConfigPrefix+"lost.records", strconv.FormatInt(lost, 10))
+	return sorted(list, func(e handler.MirrorEntry) string { return e.Name })
 }
 
 // ReadOnly implements handler.Mirrors.
