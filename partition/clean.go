@@ -112,7 +112,7 @@ func (c *cleaning) check() error {
 	if c.p.cfg.Load().Retain != c.policy {
 		return fmt.Errorf("%w: the topic's configs changed", ErrCleanAborted)
 	}
-	if c.p.Offsets().Generation != c.generation {
+	if c.p.Entry().Generation != c.generation {
 		return fmt.Errorf("%w: the partition changed", ErrCleanAborted)
 	}
 	return nil

@@ -287,3 +287,63 @@ func TestCompare(t *testing.T) {
 		}
 	}
 }
+
+func TestAMarkerStaysWhileReadersAreToldOfItsTransaction(t *testing.T) {
+	marker := batch.BuildMarker(batch.Spec{BaseOffset: 7, ProducerID: 5}, batch.Abort, 1, 1000)
+	filler, err := batch.Build(batch.Spec{BaseOffset: 8, ProducerID: -1, BaseSequence: -1}, []batch.Record{{Offset: 8, Key: []byte("k"), Value: []byte("v")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clean := func(nowMs int64, b batch.Batch, aborted ...retain.Aborted) batch.Batch {
+		t.Helper()
+		f := retain.NewFilter(retain.Facts{NowMs: nowMs, DeleteRetentionMs: 10, KeyBytes: 1 << 20, PlainMax: 1 << 20, Aborted: aborted}, 0)
+		if !f.Learn(b) || !f.Learn(filler) {
+			t.Fatal("the keys do not fit")
+		}
+		out, err := f.Batch(b, retain.Inside)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	told := retain.Aborted{Producer: 5, First: 3, Last: 7}
+	if out := clean(100, marker, told); !bytes.Equal(out, marker) {
+		t.Fatalf("a marker that is needed became %v", out)
+	}
+	stamped := clean(100, marker)
+	if stamped.DeleteHorizon() != 110 {
+		t.Fatalf("horizon %d", stamped.DeleteHorizon())
+	}
+	if kind, epoch, ok := stamped.Marker(); !ok || kind != batch.Abort || epoch != 1 {
+		t.Errorf("the stamped marker reads %v, %d, %v", kind, epoch, ok)
+	}
+	if out := clean(109, stamped); !bytes.Equal(out, stamped) {
+		t.Errorf("before its horizon it became %v", out)
+	}
+	if out := clean(110, stamped, told); !bytes.Equal(out, stamped) {
+		t.Errorf("a stamped marker that is needed became %v", out)
+	}
+	if out := clean(110, stamped); out != nil {
+		t.Errorf("at its horizon it became %v", out)
+	}
+}
+
+func TestWhatWasNotLearnedIsNotTouched(t *testing.T) {
+	build := func(at kafka.Offset, key []byte) batch.Batch {
+		b, err := batch.Build(batch.Spec{BaseOffset: at, ProducerID: -1, BaseSequence: -1}, []batch.Record{{Offset: at, Key: key}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	f := retain.NewFilter(retain.Facts{KeyBytes: 1 << 20, PlainMax: 1 << 20}, 0)
+	f.Learn(build(0, []byte("k")))
+	if f.To() != 1 {
+		t.Errorf("learned up to %d", f.To())
+	}
+	for _, b := range []batch.Batch{build(1, []byte("k")), build(2, nil)} {
+		if out, err := f.Batch(b, retain.Inside); err != nil || !bytes.Equal(out, b) {
+			t.Errorf("the batch at %d became %v, %v", b.BaseOffset(), out, err)
+		}
+	}
+}
