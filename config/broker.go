@@ -116,7 +116,7 @@ func brokerCleanerKeys() []Key {
 		Key{Name: "log.cleaner.max.compaction.lag.ms", Type: Long, Default: noEnd, Doc: "Default of topics' max.compaction.lag.ms."}.with(atLeast(1)),
 		Key{Name: "log.cleaner.min.cleanable.ratio", Type: Double, Default: "0.5", Doc: "Default of topics' min.cleanable.dirty.ratio."}.with(ratio()),
 		Key{Name: "log.cleaner.min.compaction.lag.ms", Type: Long, Default: "0", Doc: "Default of topics' min.compaction.lag.ms."}.with(atLeast(0)),
-		Key{Name: "log.cleaner.threads", Type: Int, Default: "1", Doc: "How many logs are compacted at a time."}.with(atLeast(0)),
+		Key{Name: "log.cleaner.threads", Type: Int, Default: "1", Doc: "0 pauses compaction. One log is compacted at a time, whatever larger number stands here."}.with(atLeast(0)),
 	}
 }
 
