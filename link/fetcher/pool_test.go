@@ -18,7 +18,7 @@ func TestC14_LeaderMovesUnderLoad(t *testing.T) {
 	b := newBench(t, 3, nil)
 	b.stub.Create("t", topicID, 2)
 	targets := b.mirror(topicID, zero, one)
-	for i := range 30 {
+	for i := range 15 {
 		for _, tp := range []kafka.TopicPartition{zero, one} {
 			b.stub.Partition(tp).Produce(10, fmt.Sprint("v", i))
 			b.stub.Partition(tp).Lead(int32(1+(i+int(tp.Partition))%3), kafka.LeaderEpoch(i+1))
@@ -28,7 +28,7 @@ func TestC14_LeaderMovesUnderLoad(t *testing.T) {
 		}
 		b.reach(targets[0], kafka.Offset(10*(i+1)))
 	}
-	b.reach(targets[1], 300)
+	b.reach(targets[1], 150)
 	b.same(targets[0], zero)
 	b.same(targets[1], one)
 }
@@ -146,14 +146,14 @@ func TestC101_BacklogDoesNotStarveOthers(t *testing.T) {
 
 func TestC98_SlowConnectionsOverADistanceAreUsedSideBySide(t *testing.T) {
 	b := newBench(t, 1, func(cfg *fetcher.Config) { cfg.ResponseMax, cfg.PartitionMax = 1<<20, 1<<20 })
-	const perConnection = 4 << 20 // bytes a second
+	const perConnection = 2 << 20 // bytes a second
 	b.stub.Broker(1).Delay(20 * time.Millisecond)
 	b.stub.Broker(1).Pace(perConnection)
 	b.stub.Create("t", topicID, 2)
 	p := b.stub.Partition(zero)
 	// Batches of many sizes and offsets, with holes as compaction leaves them, and two epochs.
 	size, end := 0, kafka.Offset(0)
-	for i := 0; size < 64<<20; i++ {
+	for i := 0; size < 24<<20; i++ {
 		set := stubtest.Build(end, kafka.LeaderEpoch(0), 1+i%7, strings.Repeat("x", 1000+i*7919%30000))
 		p.Append(set)
 		size, end = size+len(set), end+kafka.Offset(1+i%7+i%5)
@@ -186,19 +186,19 @@ func TestC98_StripesThatDoNotFitAreGivenUp(t *testing.T) {
 	b.stub.Create("t", topicID, 1)
 	p := b.stub.Partition(zero)
 	value := strings.Repeat("x", 60<<10)
-	for range 500 {
+	for range 300 {
 		p.Produce(1, value)
 	}
 	target := b.mirror(topicID, zero)[0]
 	if !target.Await(b.ctx, func(o partition.Offsets) bool { return o.LogEnd > 60 }) {
 		t.Fatal("nothing is mirrored")
 	}
-	p.Cut(400)
+	p.Cut(200)
 	p.Lead(2, 1)
 	for range 50 {
 		p.Produce(1, "other")
 	}
-	b.reach(target, 450)
+	b.reach(target, 250)
 	b.same(target, zero)
 }
 
@@ -218,10 +218,10 @@ func TestC99_IdlePartitionsCostLittle(t *testing.T) {
 	b.stub.Partition(kafka.TopicPartition{Topic: "t", Partition: partitions - 1}).Produce(1, "v")
 	b.reach(targets[partitions-1], 1)
 	before := b.stub.Requests(1)
-	timer := time.NewTimer(2 * time.Second)
+	timer := time.NewTimer(time.Second)
 	<-timer.C
-	if n := b.stub.Requests(1) - before; n > 60 {
-		t.Errorf("%d fetches in two idle seconds", n)
+	if n := b.stub.Requests(1) - before; n > 30 {
+		t.Errorf("%d fetches in an idle second", n)
 	}
 	if n := runtime.NumGoroutine() - goroutines; n > 50 {
 		t.Errorf("%d goroutines more", n)
