@@ -234,6 +234,7 @@ func (b *Broker) openGroups(ctx context.Context) error {
 		ConfirmTxn:        b.confirmTxn,
 		Refuse:            b.topics.refuseCommit,
 		Image:             b.meta.Image,
+		MayDescribe:       b.mayDescribe,
 	})
 	b.onClose(func() error { b.groups.Close(); return nil })
 	if err := b.groups.Load(ctx); err != nil {

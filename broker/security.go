@@ -11,6 +11,7 @@ import (
 
 	"github.com/hawserio/hawser/auth"
 	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/group"
 	"github.com/hawserio/hawser/handler"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/rest"
@@ -47,6 +48,11 @@ func (b *Broker) authorizer() handler.Authorizer {
 		return nil
 	}
 	return b.acls
+}
+
+// mayDescribe says whether a client may see a topic that its subscription's expression matches.
+func (b *Broker) mayDescribe(from group.Client, topic string) bool {
+	return b.acls == nil || b.acls.Allowed(from.Principal, from.Host, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeTopic, topic)
 }
 
 // listeners is what to listen on: the listeners of the configuration, else one

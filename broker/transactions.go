@@ -30,7 +30,8 @@ func (b *Broker) openTransactions(ctx context.Context) error {
 	if err := b.txns.Load(ctx); err != nil {
 		return fmt.Errorf("load transactions: %w", err)
 	}
-	return nil
+	// An id may be with a producer that has written nothing yet (rule P3).
+	return b.meta.RaiseProducerIDs(ctx, b.txns.HighestProducer(b.meta.Image().Cluster.ProducerPrefix))
 }
 
 // confirmTxn is asked by the group coordinator, which is there before the

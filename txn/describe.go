@@ -108,6 +108,22 @@ func compile(pattern string) (*regexp.Regexp, error) {
 	return regexp.Compile("^(?:" + pattern + ")$")
 }
 
+// HighestProducer is the highest producer id with the prefix that any transactional id has or had before its present one, so
+// that it is not handed out again (rule P3); NoProducerID if there is none.
+func (c *Coordinator) HighestProducer(prefix uint32) kafka.ProducerID {
+	highest := kafka.NoProducerID
+	for _, e := range c.all() {
+		e.mu.Lock()
+		for _, id := range []kafka.ProducerID{e.t.producer, e.t.previous, e.t.next} {
+			if id >= 0 && uint32(id>>32) == prefix {
+				highest = max(highest, id)
+			}
+		}
+		e.mu.Unlock()
+	}
+	return highest
+}
+
 // Open is a transaction that is not over.
 type Open struct {
 	TransactionalID string

@@ -528,3 +528,17 @@ func TestWriteTxnMarkersReachesDataAndOffsets(t *testing.T) {
 		}
 	}
 }
+
+func TestP3_IDsOfProducersThatWroteNothingAreKnown(t *testing.T) {
+	w := newWorld(t)
+	who := w.mustInit(t, "x")
+	w.mustInit(t, "y")
+	w.restart(t)
+	prefix := uint32(who.producer >> 32)
+	if got := w.HighestProducer(prefix); got != who.producer+1 {
+		t.Errorf("highest %d, want %d", got, who.producer+1)
+	}
+	if got := w.HighestProducer(prefix + 1); got != kafka.NoProducerID {
+		t.Errorf("highest of another prefix %d", got)
+	}
+}
