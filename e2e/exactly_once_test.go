@@ -14,23 +14,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// talk is a program that says lines, watched.
-type talk struct {
-	*member
+// watched is a program that says lines, watched.
+type watched struct {
+	*groupMember
 	said func(prefix string) []string
 }
 
-// startTalk runs a program until it is stopped and keeps what it says.
-func startTalk(t *testing.T, cmd *exec.Cmd) *talk {
+// startWatched runs a program until it is stopped and keeps what it says.
+func startWatched(t *testing.T, cmd *exec.Cmd) *watched {
 	t.Helper()
 	var lines []string
-	m := joinBy(t, func(m *member, text string) {
+	m := joinBy(t, func(m *groupMember, text string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.said = text
 		lines = append(lines, text)
 	}, cmd)
-	return &talk{member: m, said: func(prefix string) []string {
+	return &watched{groupMember: m, said: func(prefix string) []string {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		var found []string
@@ -60,7 +60,7 @@ func TestTransactions_ReadProcessWrite(t *testing.T) {
 	}
 	produce(t, cl, records[:n/2]...)
 
-	copier := startTalk(t, javaProgram(t, "Copy", h.Kafka, "in", "out", group))
+	copier := startWatched(t, javaProgram(t, "Copy", h.Kafka, "in", "out", group))
 	commits := func() int { return len(copier.said("at ")) }
 	for i := range kills {
 		before := commits()
@@ -156,7 +156,7 @@ func TestTransactions_StreamsExactlyOnce(t *testing.T) {
 		produce(t, Client(t, h.Kafka), records...)
 	}
 	send(0, n/2)
-	app := startTalk(t, javaProgram(t, "Sums", h.Kafka, "numbers", "sums", t.TempDir()))
+	app := startWatched(t, javaProgram(t, "Sums", h.Kafka, "numbers", "sums", t.TempDir()))
 	eventually(t, 90*time.Second, "first sums", func() (bool, string) {
 		_, end := Ends(t, cl, "sums", 0)
 		_, e := Ends(t, cl, "sums", 1)

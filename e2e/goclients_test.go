@@ -49,13 +49,13 @@ func franzClient() client {
 			}
 			produce(t, Client(t, bootstrap, kgo.ProducerBatchCompression(codecs[codec])), records...)
 		},
-		join: func(t *testing.T, bootstrap, topic, group string) *member {
-			return joinIn(t, func(m *member, done <-chan struct{}) { franzMember(t, m, done, bootstrap, topic, group) })
+		join: func(t *testing.T, bootstrap, topic, group string) *groupMember {
+			return joinIn(t, func(m *groupMember, done <-chan struct{}) { franzMember(t, m, done, bootstrap, topic, group) })
 		},
 	}
 }
 
-func franzMember(t *testing.T, m *member, done <-chan struct{}, bootstrap, topic, group string) {
+func franzMember(t *testing.T, m *groupMember, done <-chan struct{}, bootstrap, topic, group string) {
 	var owned []int32
 	gained := func(_ context.Context, _ *kgo.Client, all map[string][]int32) {
 		owned = append(owned, all[topic]...)
@@ -132,8 +132,8 @@ func saramaClient() client {
 				t.Fatal(err)
 			}
 		},
-		join: func(t *testing.T, bootstrap, topic, group string) *member {
-			return joinIn(t, func(m *member, done <-chan struct{}) {
+		join: func(t *testing.T, bootstrap, topic, group string) *groupMember {
+			return joinIn(t, func(m *groupMember, done <-chan struct{}) {
 				g, err := sarama.NewConsumerGroup([]string{bootstrap}, group, saramaConfig())
 				if err != nil {
 					t.Error(err)
@@ -153,7 +153,7 @@ func saramaClient() client {
 
 // saramaMember is one generation of a group.
 type saramaMember struct {
-	m     *member
+	m     *groupMember
 	topic string
 }
 
@@ -208,13 +208,13 @@ func segmentioClient() client {
 				t.Fatal(err)
 			}
 		},
-		join: func(t *testing.T, bootstrap, topic, group string) *member {
-			return joinIn(t, func(m *member, done <-chan struct{}) { segmentioMember(t, m, done, bootstrap, topic, group) })
+		join: func(t *testing.T, bootstrap, topic, group string) *groupMember {
+			return joinIn(t, func(m *groupMember, done <-chan struct{}) { segmentioMember(t, m, done, bootstrap, topic, group) })
 		},
 	}
 }
 
-func segmentioMember(t *testing.T, m *member, done <-chan struct{}, bootstrap, topic, group string) {
+func segmentioMember(t *testing.T, m *groupMember, done <-chan struct{}, bootstrap, topic, group string) {
 	g, err := segmentio.NewConsumerGroup(segmentio.ConsumerGroupConfig{ID: group, Brokers: []string{bootstrap}, Topics: []string{topic}, StartOffset: segmentio.FirstOffset,
 		HeartbeatInterval: 500 * time.Millisecond, JoinGroupBackoff: 500 * time.Millisecond})
 	if err != nil {
@@ -245,7 +245,7 @@ func segmentioMember(t *testing.T, m *member, done <-chan struct{}, bootstrap, t
 }
 
 // segmentioRead reads a partition while the generation lasts and commits what it read.
-func segmentioRead(ctx context.Context, t *testing.T, m *member, g *segmentio.Generation, bootstrap, topic string, a segmentio.PartitionAssignment) {
+func segmentioRead(ctx context.Context, t *testing.T, m *groupMember, g *segmentio.Generation, bootstrap, topic string, a segmentio.PartitionAssignment) {
 	r := segmentio.NewReader(segmentio.ReaderConfig{Brokers: []string{bootstrap}, Topic: topic, Partition: a.ID, MaxWait: 200 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20})
 	defer r.Close()
 	if err := r.SetOffset(a.Offset); err != nil {

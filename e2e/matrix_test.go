@@ -21,7 +21,7 @@ type client struct {
 	codecs  []string
 	create  func(t *testing.T, bootstrap, topic string, partitions int)
 	produce func(t *testing.T, bootstrap, topic, codec, prefix string, n int)
-	join    func(t *testing.T, bootstrap, topic, group string) *member
+	join    func(t *testing.T, bootstrap, topic, group string) *groupMember
 }
 
 var everyCodec = []string{"none", "gzip", "snappy", "lz4", "zstd"}
@@ -92,14 +92,14 @@ func matrix(t *testing.T, c client) {
 }
 
 // shared2 says whether two members own every partition once, and each of them some.
-func shared2(a, b *member) bool {
+func shared2(a, b *groupMember) bool {
 	all := slices.Concat(a.owns(), b.owns())
 	slices.Sort(all)
 	return slices.Equal(all, []int32{0, 1, 2, 3}) && len(a.owns()) > 0 && len(b.owns()) > 0
 }
 
 // sawAll waits until the members together have read every key.
-func sawAll(t *testing.T, want map[string]bool, members ...*member) {
+func sawAll(t *testing.T, want map[string]bool, members ...*groupMember) {
 	t.Helper()
 	eventually(t, 60*time.Second, "every record was read", func() (bool, string) {
 		missing := maps.Clone(want)

@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// member is a member of a consumer group that says in lines what it owns and what it
+// groupMember is a member of a consumer group that says in lines what it owns and what it
 // reads: "own P,P…" and "got P OFFSET KEY VALUE". testdata/clients/Client.java says more.
-type member struct {
+type groupMember struct {
 	t       *testing.T
 	stop    func()   // commits, leaves the group and waits for the end
 	process *process // nil if it runs in this one
@@ -32,15 +32,15 @@ type member struct {
 	wrong string         // the first thing that was not as it must be
 }
 
-func newMember(t *testing.T) *member { return &member{t: t, read: map[string]int{}} }
+func newGroupMember(t *testing.T) *groupMember { return &groupMember{t: t, read: map[string]int{}} }
 
-func (m *member) owns() []int32 {
+func (m *groupMember) owns() []int32 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.owned)
 }
 
-func (m *member) keys() map[string]int {
+func (m *groupMember) keys() map[string]int {
 	m.t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,7 +50,7 @@ func (m *member) keys() map[string]int {
 	return maps.Clone(m.read)
 }
 
-func (m *member) String() string {
+func (m *groupMember) String() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	words := fmt.Sprintf("owns %v and has read %d", m.owned, len(m.read))
@@ -64,14 +64,14 @@ func (m *member) String() string {
 }
 
 // own says what the member owns from now on.
-func (m *member) own(partitions []int32) {
+func (m *groupMember) own(partitions []int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.owned = slices.Clone(partitions)
 }
 
 // got counts a record.
-func (m *member) got(partition int32, offset int64, key, value string) {
+func (m *groupMember) got(partition int32, offset int64, key, value string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if value != valueOf(key) && m.wrong == "" {
@@ -84,7 +84,7 @@ func (m *member) got(partition int32, offset int64, key, value string) {
 func valueOf(key string) string { return strings.Repeat(key+"/", 8) }
 
 // line takes one line of a program.
-func (m *member) line(text string) {
+func (m *groupMember) line(text string) {
 	words := strings.Split(text, " ")
 	switch {
 	case words[0] == "own":
@@ -112,9 +112,9 @@ func (m *member) line(text string) {
 }
 
 // joinBy runs a program as a member of a group. It stops when its stdin gets a line.
-func joinBy(t *testing.T, line func(*member, string), cmd *exec.Cmd) *member {
+func joinBy(t *testing.T, line func(*groupMember, string), cmd *exec.Cmd) *groupMember {
 	t.Helper()
-	m := newMember(t)
+	m := newGroupMember(t)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -159,8 +159,8 @@ func joinBy(t *testing.T, line func(*member, string), cmd *exec.Cmd) *member {
 }
 
 // joinIn runs consume as a member until stop; consume must return when done is closed.
-func joinIn(t *testing.T, consume func(m *member, done <-chan struct{})) *member {
-	m := newMember(t)
+func joinIn(t *testing.T, consume func(m *groupMember, done <-chan struct{})) *groupMember {
+	m := newGroupMember(t)
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// program is a client that runs as a process of its own.
-func program(command func(t *testing.T, args ...string) *exec.Cmd, codecs []string, options ...string) client {
+// programClient is a client that runs as a process of its own.
+func programClient(command func(t *testing.T, args ...string) *exec.Cmd, codecs []string, options ...string) client {
 	run := func(t *testing.T, args ...string) {
 		t.Helper()
 		runProgram(t, command(t, append(args, options...)...))
@@ -35,10 +35,10 @@ func program(command func(t *testing.T, args ...string) *exec.Cmd, codecs []stri
 			t.Helper()
 			run(t, "produce", bootstrap, topic, codec, prefix, strconv.Itoa(n))
 		},
-		join: func(t *testing.T, bootstrap, topic, group string) *member {
+		join: func(t *testing.T, bootstrap, topic, group string) *groupMember {
 			t.Helper()
 			cmd := command(t, append([]string{"member", bootstrap, topic, group}, options...)...)
-			return joinBy(t, (*member).line, cmd)
+			return joinBy(t, (*groupMember).line, cmd)
 		},
 	}
 }
@@ -54,18 +54,18 @@ func runProgram(t *testing.T, cmd *exec.Cmd) string {
 }
 
 func javaClient(_ *testing.T, options ...string) client {
-	return program(func(t *testing.T, args ...string) *exec.Cmd { return javaProgram(t, "Client", args...) }, everyCodec, options...)
+	return programClient(func(t *testing.T, args ...string) *exec.Cmd { return javaProgram(t, "Client", args...) }, everyCodec, options...)
 }
 
 func librdkafkaClient() client {
-	return program(func(t *testing.T, args ...string) *exec.Cmd { return pythonProgram(t, "librdkafka.py", args...) }, everyCodec)
+	return programClient(func(t *testing.T, args ...string) *exec.Cmd { return pythonProgram(t, "librdkafka.py", args...) }, everyCodec)
 }
 
 func kafkaPythonClient() client {
-	return program(func(t *testing.T, args ...string) *exec.Cmd { return pythonProgram(t, "kafka_python.py", args...) }, everyCodec)
+	return programClient(func(t *testing.T, args ...string) *exec.Cmd { return pythonProgram(t, "kafka_python.py", args...) }, everyCodec)
 }
 
-func kafkaJSClient() client { return program(nodeProgram, []string{"none", "gzip"}) }
+func kafkaJSClient() client { return programClient(nodeProgram, []string{"none", "gzip"}) }
 
 func pythonProgram(t *testing.T, script string, args ...string) *exec.Cmd {
 	t.Helper()
@@ -166,7 +166,7 @@ func kcatClient() client {
 		cmd.Stdin = strings.NewReader(lines.String())
 		runProgram(t, cmd)
 	}
-	c.join = func(t *testing.T, bootstrap, topic, group string) *member {
+	c.join = func(t *testing.T, bootstrap, topic, group string) *groupMember {
 		t.Helper()
 		cmd := exec.CommandContext(testContext(t), "kcat", "-b", bootstrap, "-u", "-E", "-f", "got %p %o %k %s\\n", "-X", "auto.offset.reset=earliest",
 			"-X", "auto.commit.interval.ms=200", "-X", "check.crcs=true", "-X", "reconnect.backoff.max.ms=200", "-G", group, topic)
@@ -182,7 +182,7 @@ func kcatClient() client {
 	return c
 }
 
-func kcatLine(m *member, text string) {
+func kcatLine(m *groupMember, text string) {
 	found := kcatOwns.FindStringSubmatch(text)
 	if found == nil {
 		m.line(text)
