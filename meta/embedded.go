@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -44,6 +46,7 @@ func startEmbedded(ctx context.Context, cfg Config) (*embedded, error) {
 }
 
 func (e *embedded) start(ctx context.Context, cfg Config) error {
+	smallerLog()
 	var err error
 	if e.server, err = embed.StartEtcd(etcdConfig(cfg)); err != nil {
 		return fmt.Errorf("start embedded etcd: %w", err)
@@ -64,6 +67,10 @@ func (e *embedded) start(ctx context.Context, cfg Config) error {
 	e.client = v3client.New(e.server.Server)
 	return nil
 }
+
+// smallerLog has etcd reserve 16 MB for a file of its log instead of 64: it reserves two at once and
+// keeps five, which a small volume has no room for.
+var smallerLog = sync.OnceFunc(func() { wal.SegmentSizeBytes = 16 << 20 })
 
 func etcdConfig(cfg Config) *embed.Config {
 	c := embed.NewConfig()

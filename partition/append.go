@@ -26,6 +26,9 @@ func (p *Partition) Append(ctx context.Context, bs batch.Batches, confirm func(k
 		return Appended{}, err
 	}
 	b := in.batch
+	if err := p.room(len(b)); err != nil {
+		return Appended{}, err
+	}
 	if err := p.beginEpoch(); err != nil {
 		return Appended{}, err
 	}
@@ -45,6 +48,19 @@ func (p *Partition) Append(ctx context.Context, bs batch.Batches, confirm func(k
 	p.owner.syncer.appended(p, len(b), atOnce)
 	result.LogAppendTime = in.logAppendTime
 	return result, nil
+}
+
+// room refuses records for which the store has none left, before anything is written: so the partition
+// stays in service, and markers and what a failover writes still have space.
+func (p *Partition) room(n int) error {
+	st, ok := p.owner.store.(store.Roomer)
+	if !ok {
+		return nil
+	}
+	if err := st.Room(int64(n)); err != nil {
+		return p.storageError("append to the log", err)
+	}
+	return nil
 }
 
 // validate checks a producer's batch, few compressed ones at a time: what one grows to is bounded,

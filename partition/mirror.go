@@ -49,6 +49,9 @@ func (p *Partition) AppendMirrored(ctx context.Context, m Mirrored) error {
 	if r.count == 0 {
 		return p.current(m)
 	}
+	if err := p.room(len(r.bytes)); err != nil {
+		return err
+	}
 	if err := p.owner.syncer.reserve(ctx, len(r.bytes)); err != nil {
 		return err
 	}

@@ -27,7 +27,17 @@ var (
 	// unknown and stays so (fsync does not report twice): the writer must stop
 	// this partition and recover it by opening it again.
 	ErrFailed = errors.New("an earlier write or sync failed")
+	// ErrNoRoom says that the volume is full up to what is kept free; nothing was written.
+	ErrNoRoom = errors.New("no room for more records")
 )
+
+// Roomer is a Store that knows how much its volume still takes.
+type Roomer interface {
+	// Room says whether n more bytes of records may be written: ErrNoRoom when that
+	// would leave less than what ending, freeing and failing over need (rule D8).
+	// It may be asked before each append; the answer lags by a few MiB at most.
+	Room(n int64) error
+}
 
 // Store holds the directories of partitions and of topics that are set aside.
 type Store interface {

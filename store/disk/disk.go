@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/store"
@@ -37,6 +38,9 @@ type Store struct {
 	root string
 	lock *os.File
 
+	room  atomic.Int64 // bytes that Room may grant unasked
+	space func(dir string) (total, free int64, err error)
+
 	mu sync.Mutex
 	// nodes has a row for each path that is open: so Cut knows whether somebody would notice. Guarded by mu.
 	nodes map[string]*node
@@ -54,7 +58,7 @@ func Open(root string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock data directory %s (is another hawser running on it?): %w", root, err)
 	}
-	s := &Store{root: root, lock: lock, nodes: map[string]*node{}}
+	s := &Store{root: root, lock: lock, space: volumeSpace, nodes: map[string]*node{}}
 	if err := s.checkFormat(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -47,3 +47,12 @@ func lockFile(path string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// volumeSpace is the size of the volume that holds dir and what is left to this process, in bytes.
+func volumeSpace(dir string) (total, free int64, err error) {
+	var v unix.Statfs_t
+	if err := unix.Statfs(dir, &v); err != nil {
+		return 0, 0, err
+	}
+	return int64(v.Blocks) * v.Bsize, int64(v.Bavail) * v.Bsize, nil
+}

@@ -1,0 +1,36 @@
+package disk
+
+import (
+	"fmt"
+
+	"github.com/hawserio/hawser/store"
+)
+
+const (
+	// roomKept is left free on the volume, or an eighth of it if that is less. The
+	// metadata beside the data needs it: etcd ends the process when it cannot write.
+	roomKept = 64 << 20
+	// roomAsked is the most that is granted before the system is asked again.
+	roomAsked = 4 << 20
+)
+
+var _ store.Roomer = (*Store)(nil)
+
+// Room grants n bytes out of what the volume had when it was last asked.
+func (s *Store) Room(n int64) error {
+	if s.room.Add(-n) >= 0 {
+		return nil
+	}
+	total, free, err := s.space(s.root)
+	if err != nil {
+		return nil // unknown: the write itself will tell
+	}
+	kept := min(roomKept, total/8)
+	if free-kept < n {
+		s.room.Store(0)
+		return fmt.Errorf("%w: %d MiB of the volume of %s are free and the last %d MiB are kept for metadata; free or add space, and writes go on by themselves",
+			store.ErrNoRoom, free>>20, s.root, kept>>20)
+	}
+	s.room.Store(min(free-kept-n, roomAsked))
+	return nil
+}
