@@ -198,6 +198,7 @@ func TestShutdownEndsTheWaitOfFetches(t *testing.T) {
 	c := w.dial()
 	rq := fetchRequest("t", 0, time.Hour)
 	rq.SetVersion(12)
+	w.rest()
 	c.write(rq)
 	for !w.midRequest() {
 		time.Sleep(time.Millisecond) // nothing tells from outside that the bytes were read

@@ -241,6 +241,14 @@ func TestShutdownDoesNotWaitForHalfARequest(t *testing.T) {
 	c.closed("shut down")
 }
 
+// rest waits until the one connection waits for a request: before that a new one
+// looks as if it were in the middle of one.
+func (w *world) rest() {
+	for w.Connections() != 1 || w.midRequest() {
+		time.Sleep(time.Millisecond) // nothing tells from outside
+	}
+}
+
 func (w *world) midRequest() bool {
 	w.Server.mu.Lock()
 	defer w.Server.mu.Unlock()
