@@ -198,7 +198,10 @@ func TestC98_StripesThatDoNotFitAreGivenUp(t *testing.T) {
 	for range 50 {
 		p.Produce(1, "other")
 	}
-	b.reach(target, 250)
+	settled := func(o partition.Offsets) bool { epoch, _ := target.EpochEnd(1); return o.LogEnd == 250 && epoch == 1 }
+	if !target.Await(b.ctx, settled) {
+		t.Fatalf("mirror ends at %d", target.Offsets().LogEnd)
+	}
 	b.same(target, zero)
 }
 
