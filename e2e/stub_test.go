@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -146,4 +147,40 @@ func TestC16_CorruptBatchFromTheSource(t *testing.T) {
 		m := s.h.Mirror("stub", "c16")
 		return m.Lag == 0 && m.Status == "ACTIVE" && !strings.Contains(fmt.Sprint(m.Raw), "CORRUPT"), fmt.Sprint(m.Raw)
 	})
+}
+
+// TestC05_ReadersAfterTheCut lets many readers begin at the moment when a mirror has followed its source to another history.
+func TestC05_ReadersAfterTheCut(t *testing.T) {
+	s := newStubbed(t)
+	for round := range envInt("HAWSER_CUTS", 5) {
+		name := fmt.Sprintf("c05-cut-%d", round)
+		p := s.topic(name, 1)
+		p.Produce(30, "both")
+		p.Produce(70, "both")
+		p.Lead(1, 1)
+		p.Produce(50, "lost")
+		s.h.CreateMirror("stub", name)
+		s.waitEnd(t, name, 0, 150)
+		p.Cut(100)
+		p.Lead(1, 3)
+		p.Produce(80, "kept")
+		s.waitEnd(t, name, 0, 180)
+		var readers sync.WaitGroup
+		for range 8 {
+			readers.Go(func() {
+				list, err := tryValues(testContext(t), s.h.Kafka, name, kgo.ReadCommitted(), 180)
+				if err != nil {
+					t.Error(err)
+				}
+				for i, v := range list {
+					if want := map[bool]string{true: "both", false: "kept"}[i < 100]; v != want {
+						t.Errorf("record %d is %q, want %q", i, v, want)
+						return
+					}
+				}
+			})
+		}
+		readers.Wait()
+		s.same(t, name, 0, p.Bytes())
+	}
 }

@@ -143,22 +143,35 @@ func stable(t *testing.T, client *kgo.Client, topic string) int64 {
 	return o.Offset
 }
 
-// values reads [0, end) of partition 0 as one kind of reader and returns the records' values.
+// values reads partition 0 from its start as one kind of reader and returns the values of the first records wanted.
 func values(t *testing.T, bootstrap, topic string, isolation kgo.IsolationLevel, want int) []string {
 	t.Helper()
-	client := Client(t, bootstrap, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}), kgo.FetchIsolationLevel(isolation))
+	list, err := tryValues(testContext(t), bootstrap, topic, isolation, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func tryValues(ctx context.Context, bootstrap, topic string, isolation kgo.IsolationLevel, want int) ([]string, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(splitComma(bootstrap)...), kgo.FetchIsolationLevel(isolation),
+		kgo.MetadataMinAge(50*time.Millisecond), kgo.MetadataMaxAge(2*time.Second),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
+	if err != nil {
+		return nil, err
+	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(testContext(t), 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	var list []string
 	first, last := int64(-1), int64(-1)
 	for len(list) < want {
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {
-			t.Fatalf("reader of %s is stuck after %d of %d records, from offset %d to %d", topic, len(list), want, first, last)
+			return nil, fmt.Errorf("reader of %s is stuck after %d of %d records, from offset %d to %d", topic, len(list), want, first, last)
 		}
 		if err := fetches.Err(); err != nil {
-			t.Fatalf("read %s: %v", topic, err)
+			return nil, fmt.Errorf("read %s: %w", topic, err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			list = append(list, string(r.Value))
@@ -167,7 +180,7 @@ func values(t *testing.T, bootstrap, topic string, isolation kgo.IsolationLevel,
 			}
 		})
 	}
-	return list
+	return list, nil
 }
 
 // produceRaw sends one batch as it is and returns the code and the base offset of the answer.
