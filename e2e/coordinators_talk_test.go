@@ -90,7 +90,7 @@ func forgetOf(group string, partitions ...int32) *kmsg.OffsetDeleteRequest {
 }
 
 // classicTalk is the life of a classic group of one member whose client speaks JoinGroup v.
-func classicTalk(c *talk, v int16) {
+func classicTalk(c *rawTalk, v int16) {
 	g := fmt.Sprint("classic", v)
 	c.say("join without a group", joinOf("", "", nil, "range"), v)
 	c.say("join of a stranger", joinOf(g+"none", "nobody", nil, "range"), v)
@@ -135,7 +135,7 @@ func classicTalk(c *talk, v int16) {
 }
 
 // staticTalk is a static member that comes back under another id.
-func staticTalk(c *talk, v int16) {
+func staticTalk(c *rawTalk, v int16) {
 	g, i1, i9 := fmt.Sprint("static", v), kmsg.StringPtr("i1"), kmsg.StringPtr("i9")
 	old := c.say("join", joinOf(g, "", i1, "range"), v).(*kmsg.JoinGroupResponse).MemberID
 	c.say("sync", syncOf(g, old, 1, i1), 4)
@@ -157,7 +157,7 @@ func staticTalk(c *talk, v int16) {
 }
 
 // offsetsTalk commits and reads offsets without members.
-func offsetsTalk(c *talk) {
+func offsetsTalk(c *rawTalk) {
 	for _, v := range []int16{2, 3, 5, 6, 8, 9} {
 		g := fmt.Sprint("offsets", v)
 		c.say("commit", commitOf(g, "", -1, "t", 0, 7), v)
@@ -203,7 +203,7 @@ func has(group, member string, epoch int32) *kmsg.ConsumerGroupHeartbeatRequest 
 	return rq
 }
 
-func oddBeatsTalk(c *talk) {
+func oddBeatsTalk(c *rawTalk) {
 	type beat = *kmsg.ConsumerGroupHeartbeatRequest
 	for _, odd := range []struct {
 		what   string
@@ -230,7 +230,7 @@ func oddBeatsTalk(c *talk) {
 }
 
 // consumerTalk is two members of the consumer protocol that share t, and requests of the classic one to their group.
-func consumerTalk(c *talk) {
+func consumerTalk(c *rawTalk) {
 	c.say("join", wants("c", "m1", nil), 1)
 	c.say("heartbeat", has("c", "m1", 1), 1)
 	c.say("heartbeat of a higher epoch", has("c", "m1", 9), 1)
@@ -278,7 +278,7 @@ func consumerTalk(c *talk) {
 	c.say("delete", deleteOf("c"), 2)
 }
 
-func staticConsumerTalk(c *talk) {
+func staticConsumerTalk(c *rawTalk) {
 	instance := func(rq *kmsg.ConsumerGroupHeartbeatRequest) { rq.InstanceID = kmsg.StringPtr("i") }
 	as := func(member string, epoch int32) *kmsg.ConsumerGroupHeartbeatRequest {
 		rq := has("cs", member, epoch)

@@ -21,8 +21,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// talk is one connection on which requests of any version are sent, and what was answered.
-type talk struct {
+// rawTalk is one connection on which requests of any version are sent, and what was answered.
+type rawTalk struct {
 	t       *testing.T
 	address string
 	conn    net.Conn
@@ -31,14 +31,14 @@ type talk struct {
 	topic   kafka.TopicID // of t
 }
 
-func newTalk(t *testing.T, address string) *talk {
+func newRawTalk(t *testing.T, address string) *rawTalk {
 	t.Helper()
-	return &talk{t: t, address: address}
+	return &rawTalk{t: t, address: address}
 }
 
 // send sends one request in the given version. An answer that does not come, or cannot be read, is an error; the next request has a
 // connection of its own then.
-func (c *talk) send(rq kmsg.Request, version int16) (resp kmsg.Response, err error) {
+func (c *rawTalk) send(rq kmsg.Request, version int16) (resp kmsg.Response, err error) {
 	defer func() {
 		if err != nil && c.conn != nil {
 			c.conn.Close()
@@ -85,7 +85,7 @@ func (c *talk) send(rq kmsg.Request, version int16) (resp kmsg.Response, err err
 }
 
 // say sends a request and notes the answer for the comparison.
-func (c *talk) say(what string, rq kmsg.Request, version int16) kmsg.Response {
+func (c *rawTalk) say(what string, rq kmsg.Request, version int16) kmsg.Response {
 	resp, err := c.send(rq, version)
 	answer := "no answer"
 	if err == nil {
@@ -99,7 +99,7 @@ func (c *talk) say(what string, rq kmsg.Request, version int16) kmsg.Response {
 }
 
 // until sends a request again while its answer's code is one of those that a client waits out.
-func (c *talk) until(rq kmsg.Request, version int16) kmsg.Response {
+func (c *rawTalk) until(rq kmsg.Request, version int16) kmsg.Response {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
 		resp, err := c.send(rq, version)
 		if err == nil && !slices.Contains([]kafka.ErrorCode{kafka.CoordinatorLoadInProgress, kafka.CoordinatorNotAvailable, kafka.NotCoordinator,
@@ -166,7 +166,7 @@ func render(tree any) string {
 }
 
 // ready makes topic t with 100 records a partition, and waits until both coordinators answer.
-func (c *talk) ready() {
+func (c *rawTalk) ready() {
 	create := kmsg.NewPtrCreateTopicsRequest()
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "t", 3, 1
@@ -206,8 +206,8 @@ func (c *talk) ready() {
 func TestC84_GroupsAndTransactionsAnswerAsKafkaDoes(t *testing.T) {
 	k := NewKafka(t, KafkaOptions{Brokers: 1})
 	h := StartHawser(t)
-	theirs, ours := newTalk(t, k.Bootstrap()), newTalk(t, h.Kafka)
-	for _, c := range []*talk{theirs, ours} {
+	theirs, ours := newRawTalk(t, k.Bootstrap()), newRawTalk(t, h.Kafka)
+	for _, c := range []*rawTalk{theirs, ours} {
 		c.ready()
 		for _, v := range []int16{0, 2, 3, 4, 5, 7, 9} {
 			classicTalk(c, v)

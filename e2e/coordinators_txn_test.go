@@ -19,7 +19,7 @@ type writer struct {
 var nobody = writer{-1, -1}
 
 // init asks, notes the first answer, and waits until there is a good one.
-func (c *talk) init(what, id string, as writer, timeoutMs int32, v int16) writer {
+func (c *rawTalk) init(what, id string, as writer, timeoutMs int32, v int16) writer {
 	rq := kmsg.NewPtrInitProducerIDRequest()
 	rq.TransactionalID, rq.TransactionTimeoutMillis, rq.ProducerID, rq.ProducerEpoch = &id, timeoutMs, as.id, as.epoch
 	resp := c.say("init "+what, rq, v).(*kmsg.InitProducerIDResponse)
@@ -30,7 +30,7 @@ func (c *talk) init(what, id string, as writer, timeoutMs int32, v int16) writer
 	return writer{resp.ProducerID, resp.ProducerEpoch}
 }
 
-func (c *talk) add(what, id string, as writer, v int16, topic string, partitions ...int32) {
+func (c *rawTalk) add(what, id string, as writer, v int16, topic string, partitions ...int32) {
 	rq := kmsg.NewPtrAddPartitionsToTxnRequest()
 	rq.TransactionalID, rq.ProducerID, rq.ProducerEpoch = id, as.id, as.epoch
 	rq.Topics = []kmsg.AddPartitionsToTxnRequestTopic{{Topic: topic, Partitions: partitions}}
@@ -39,7 +39,7 @@ func (c *talk) add(what, id string, as writer, v int16, topic string, partitions
 
 // end asks until markers of an earlier answer are no longer in the way: Kafka answers before it has written them. Only the
 // last answer is noted.
-func (c *talk) end(what, id string, as writer, commit bool, v int16) writer {
+func (c *rawTalk) end(what, id string, as writer, commit bool, v int16) writer {
 	rq := kmsg.NewPtrEndTxnRequest()
 	rq.TransactionalID, rq.ProducerID, rq.ProducerEpoch, rq.Commit = id, as.id, as.epoch, commit
 	resp := c.until(rq, v).(*kmsg.EndTxnResponse)
@@ -49,7 +49,7 @@ func (c *talk) end(what, id string, as writer, commit bool, v int16) writer {
 }
 
 // completed waits until no markers are being written.
-func (c *talk) completed(id string) {
+func (c *rawTalk) completed(id string) {
 	rq := kmsg.NewPtrDescribeTransactionsRequest()
 	rq.TransactionalIDs = []string{id}
 	for range 200 {
@@ -64,7 +64,7 @@ func (c *talk) completed(id string) {
 	c.t.Fatalf("the transaction of %q is never completed", id)
 }
 
-func initTalk(c *talk) {
+func initTalk(c *rawTalk) {
 	c.init("without a name", "", nobody, 1000, 4)
 	c.init("without time", "x", nobody, 0, 4)
 	c.init("with too much time", "x", nobody, 100_000_000, 4)
@@ -79,7 +79,7 @@ func initTalk(c *talk) {
 }
 
 // transactionTalk is one transaction of the older protocol, with offsets, and everything that is not allowed in it.
-func transactionTalk(c *talk) {
+func transactionTalk(c *rawTalk) {
 	x := c.init("", "tx", nobody, 60_000, 4)
 	for _, v := range []int16{1, 3} {
 		c.end("without a transaction", "tx", x, true, v)
@@ -128,7 +128,7 @@ func transactionTalk(c *talk) {
 }
 
 // bumpingTalk is transactions of the newer protocol, which raise the epoch (KIP-890), and a producer that is fenced.
-func bumpingTalk(c *talk) {
+func bumpingTalk(c *rawTalk) {
 	z := c.init("", "z", nobody, 60_000, 5)
 	first := c.end("abort of nothing", "z", z, false, 5)
 	c.end("abort of nothing again", "z", z, false, 5)

@@ -35,10 +35,10 @@ func (h *heard) distinct() int {
 	return len(h.count)
 }
 
-// member is one member of the group; it leaves in order when its context ends.
-type member func(ctx context.Context, t *testing.T, h *Hawser, into *heard)
+// joiner is one member of the group; it leaves in order when its context ends.
+type joiner func(ctx context.Context, t *testing.T, h *Hawser, into *heard)
 
-func goMember(options ...kgo.Opt) member {
+func goMember(options ...kgo.Opt) joiner {
 	return func(ctx context.Context, t *testing.T, h *Hawser, into *heard) {
 		options := append([]kgo.Opt{kgo.SeedBrokers(h.Kafka), kgo.ConsumerGroup("all"), kgo.ConsumeTopics("shared"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 			kgo.AutoCommitInterval(500 * time.Millisecond)}, options...)
@@ -57,8 +57,8 @@ func goMember(options ...kgo.Opt) member {
 	}
 }
 
-// program runs a consumer that prints records, and asks it to leave when ctx ends.
-func program(ctx context.Context, t *testing.T, into *heard, name string, args ...string) {
+// runMember runs a consumer that prints records, and asks it to leave when ctx ends.
+func runMember(ctx context.Context, t *testing.T, into *heard, name string, args ...string) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
@@ -81,18 +81,18 @@ func program(ctx context.Context, t *testing.T, into *heard, name string, args .
 }
 
 func kcatMember(ctx context.Context, t *testing.T, h *Hawser, into *heard) {
-	program(ctx, t, into, "kcat", "-b", h.Kafka, "-G", "all", "-q", "-u", "-X", "auto.offset.reset=earliest", "-X", "partition.assignment.strategy=range",
+	runMember(ctx, t, into, "kcat", "-b", h.Kafka, "-G", "all", "-q", "-u", "-X", "auto.offset.reset=earliest", "-X", "partition.assignment.strategy=range",
 		"-X", "auto.commit.interval.ms=500", "-f", "%s\n", "shared")
 }
 
-func javaMember(properties ...string) member {
+func javaMember(properties ...string) joiner {
 	return func(ctx context.Context, t *testing.T, h *Hawser, into *heard) {
 		args := []string{"-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", os.Getenv("HAWSER_KAFKA_LIBS") + "/*", "org.apache.kafka.tools.consumer.ConsoleConsumer",
 			"--bootstrap-server", h.Kafka, "--topic", "shared", "--group", "all", "--from-beginning", "--consumer-property", "auto.commit.interval.ms=500"}
 		for _, p := range properties {
 			args = append(args, "--consumer-property", p)
 		}
-		program(ctx, t, into, "java", args...)
+		runMember(ctx, t, into, "java", args...)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestC84_EveryClientInOneGroup(t *testing.T) {
 	all := &heard{count: map[string]int{}}
 	members := []struct {
 		name string
-		run  member
+		run  joiner
 	}{
 		{"franz-go", goMember(kgo.Balancers(kgo.RangeBalancer()))},
 		{"kcat", kcatMember},
