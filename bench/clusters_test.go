@@ -142,15 +142,22 @@ type hawser struct {
 
 var readyLine = regexp.MustCompile(`hawser ready kafka=(\S+) http=(\S+) cluster=(\S+)`)
 
+// unsynced is the argument that makes hawser as careless as Kafka is by default.
+const unsynced = "hawser.sync.enable=false"
+
 // startHawser starts one with a link, named east, to the bootstrap address.
-func startHawser(t *testing.T, bootstrap string) *hawser {
+func startHawser(t *testing.T, bootstrap string, settings ...string) *hawser {
 	t.Helper()
 	binary := os.Getenv("HAWSER_BIN")
 	if binary == "" {
 		t.Fatal("HAWSER_BIN is not set: run this with make bench")
 	}
 	h := &hawser{dir: t.TempDir()}
-	h.process = startProcess(t, filepath.Join(h.dir, "log"), binary, "serve", "--data", filepath.Join(h.dir, "data"), "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	args := []string{"serve", "--data", filepath.Join(h.dir, "data"), "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"}
+	for _, setting := range settings {
+		args = append(args, "--set", setting)
+	}
+	h.process = startProcess(t, filepath.Join(h.dir, "log"), binary, args...)
 	eventually(t, startWithin, "hawser is ready", func(context.Context) (bool, string) {
 		if h.ended() {
 			t.Fatalf("hawser ended:\n%s", h.tail())

@@ -21,6 +21,7 @@ const (
 	lagRate       = 1000 // records a second over all partitions
 	lagWarm       = 5 * time.Second
 	lagFor        = 20 * time.Second
+	lagTotal      = int64((lagWarm + lagFor) / time.Second * lagRate)
 )
 
 // TestLag writes at a fixed rate and measures how old records are when a consumer
@@ -28,24 +29,40 @@ const (
 func TestLag(t *testing.T) {
 	source, destination := startKafka(t, "source"), startKafka(t, "destination")
 	createTopic(t, source.client, lagTopic, lagPartitions, nil)
-	prime(t, source)
 	fmt.Printf("lag: %d records of %d bytes a second over %d partitions for %v after %v, load average %.1f\n", lagRate, recordBytes, lagPartitions, lagFor, lagWarm, load())
-	t.Run("hawser", func(t *testing.T) {
-		h := startHawser(t, source.bootstrap)
-		defer h.remove()
-		h.mirror(t, lagTopic)
-		waitFor(t, h.client, lagTopic, lagPartitions)
-		lagRun(t, "hawser", source, h.client, h.kafka, lagTopic, h.pid())
-	})
-	prime(t, source)
-	t.Run("MirrorMaker2", func(t *testing.T) {
-		topic := "lag." + lagTopic
-		createTopic(t, destination.client, topic, lagPartitions, nil)
-		mm := startMirrorMaker(t, "lag", source, destination, lagTopic, "0")
-		defer mm.kill()
-		waitFor(t, destination.client, topic, lagPartitions)
-		lagRun(t, "MirrorMaker 2", source, destination.client, destination.bootstrap, topic, mm.pid(), destination.pid())
-	})
+	ours := func(settings ...string) func(*testing.T, string, int64) {
+		return func(t *testing.T, name string, before int64) {
+			h := startHawser(t, source.bootstrap, settings...)
+			defer h.remove()
+			h.mirror(t, lagTopic)
+			waitFor(t, h.client, lagTopic, before)
+			lagRun(t, name, source, h.kafka, lagTopic, h.pid())
+		}
+	}
+	theirs := func(alias string, configs map[string]*string) func(*testing.T, string, int64) {
+		return func(t *testing.T, name string, before int64) {
+			topic := alias + "." + lagTopic
+			createTopic(t, destination.client, topic, lagPartitions, configs)
+			mm := startMirrorMaker(t, alias, source, destination, lagTopic, "0")
+			defer mm.kill()
+			waitFor(t, destination.client, topic, before)
+			lagRun(t, name, source, destination.bootstrap, topic, mm.pid(), destination.pid())
+		}
+	}
+	one := "1"
+	for i, way := range []struct {
+		name string
+		run  func(t *testing.T, name string, before int64)
+	}{
+		{"hawser", ours()},
+		{"hawser without sync", ours(unsynced)},
+		{"MirrorMaker 2", theirs("lag1", nil)},
+		{"MirrorMaker 2, flush.messages=1", theirs("lag2", map[string]*string{"flush.messages": &one})},
+	} {
+		prime(t, source)
+		before := int64(i+1)*lagPartitions + int64(i)*lagTotal
+		t.Run(way.name, func(t *testing.T) { way.run(t, way.name, before) })
+	}
 }
 
 // prime writes one record to each partition, by which a copy shows that it is at work.
@@ -114,7 +131,7 @@ var lagRuns uint64
 
 // lagRun writes at the rate, at the moments that the rate asks for, whatever the
 // answers do, and prints how old records are at both ends.
-func lagRun(t *testing.T, name string, source *kafkaBroker, admin *kgo.Client, destination, topic string, pids ...int) {
+func lagRun(t *testing.T, name string, source *kafkaBroker, destination, topic string, pids ...int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var consumers sync.WaitGroup
@@ -130,9 +147,8 @@ func lagRun(t *testing.T, name string, source *kafkaBroker, admin *kgo.Client, d
 	consume(source.bootstrap, lagTopic, &here, w.began)
 	consume(destination, topic, &there, w.began)
 	producer := client(t, source.bootstrap, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
-	total := int64((lagWarm + lagFor) / time.Second * lagRate)
 	var late time.Duration
-	for n := range total {
+	for n := range lagTotal {
 		due := time.Duration(n) * time.Second / lagRate
 		pause(ctx, due-time.Since(w.began))
 		sent := time.Since(w.began)
@@ -146,11 +162,11 @@ func lagRun(t *testing.T, name string, source *kafkaBroker, admin *kgo.Client, d
 		t.Fatal(err)
 	}
 	eventually(t, time.Minute, "the last record is at both ends", func(context.Context) (bool, string) {
-		return here.count() == total && there.count() >= total, fmt.Sprintf("of %d records, %d at the source, %d at the destination", total, here.count(), there.count())
+		return here.count() == lagTotal && there.count() >= lagTotal, fmt.Sprintf("of %d records, %d at the source, %d at the destination", lagTotal, here.count(), there.count())
 	})
-	r := w.stop(t, total)
+	r := w.stop(t, lagTotal)
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }
-	fmt.Printf("lag %-14s p50 %s, p99 %s; at the source p50 %s, p99 %s; beyond it p50 %s, p99 %s; %.2f CPU s for %d records; the producer was up to %s late; load %.1f, others used %.1f CPUs\n",
+	fmt.Printf("lag %-32s p50 %s, p99 %s; at the source p50 %s, p99 %s; beyond it p50 %s, p99 %s; %.2f CPU s for %d records; the producer was up to %s late; load %.1f, others used %.1f CPUs\n",
 		name, ms(there.quantile(0.5)), ms(there.quantile(0.99)), ms(here.quantile(0.5)), ms(here.quantile(0.99)),
-		ms(there.quantile(0.5)-here.quantile(0.5)), ms(there.quantile(0.99)-here.quantile(0.99)), r.cpu*float64(total*recordBytes)/1e9, total, ms(late), r.load, r.foreign)
+		ms(there.quantile(0.5)-here.quantile(0.5)), ms(there.quantile(0.99)-here.quantile(0.99)), r.cpu*float64(lagTotal*recordBytes)/1e9, lagTotal, ms(late), r.load, r.foreign)
 }

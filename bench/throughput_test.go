@@ -46,6 +46,7 @@ func TestThroughput(t *testing.T) {
 		{"disk, write and fdatasync", func(t *testing.T) result { return diskRun(t, size) }},
 		{"plain consumer (kgo)", func(t *testing.T) result { return consumerRun(t, source, records) }},
 		{"hawser", func(t *testing.T) result { return hawserRun(t, source, records) }},
+		{"hawser without sync", func(t *testing.T) result { return hawserRun(t, source, records, unsynced) }},
 		{"MirrorMaker 2", func(t *testing.T) result { return mirrorMakerRun(t, source, destination, records, nil) }},
 		{"MirrorMaker 2, flush.messages=1", func(t *testing.T) result {
 			one := "1"
@@ -70,7 +71,7 @@ func TestThroughput(t *testing.T) {
 	}
 	disk, plain, ours := medians[0], medians[1], medians[2]
 	fmt.Printf("hawser: %.0f %% of the disk, %.0f %% of the plain consumer, %.0f MB per core-second\n", 100*ours.mbs/disk.mbs, 100*ours.mbs/plain.mbs, 1000/ours.cpu)
-	for i := 3; i < len(ways); i++ {
+	for i := 4; i < len(ways); i++ {
 		theirs := medians[i]
 		fmt.Printf("hawser beside %s: %.1f times the rate, 1/%.1f of the CPU seconds per GB, 1/%.1f of the memory\n",
 			ways[i].name, ours.mbs/theirs.mbs, theirs.cpu/ours.cpu, (theirs.peak+theirs.broker)/ours.peak)
@@ -225,9 +226,9 @@ func consumerRun(t *testing.T, source *kafkaBroker, records int64) result {
 
 // hawserRun mirrors the topic into a new hawser. The clock runs from the order
 // until all high watermarks, which are ends of what is synced, are the source's ends.
-func hawserRun(t *testing.T, source *kafkaBroker, records int64) result {
+func hawserRun(t *testing.T, source *kafkaBroker, records int64, settings ...string) result {
 	t.Helper()
-	h := startHawser(t, source.bootstrap)
+	h := startHawser(t, source.bootstrap, settings...)
 	defer h.remove()
 	w := startWatch(t, []int{source.pid(), os.Getpid()}, h.pid())
 	h.mirror(t, bulkTopic)
