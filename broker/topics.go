@@ -79,7 +79,26 @@ func (t *topics) sweep(ctx context.Context, img *meta.Image) error {
 			return err
 		}
 	}
+	t.alarmMissing(img, found)
 	return nil
+}
+
+// alarmMissing says which partitions have been used and have no directory any
+// more: they will open empty. Only a hand can do that, or a disk.
+func (t *topics) alarmMissing(img *meta.Image, found []kafka.PartitionID) {
+	there := map[kafka.PartitionID]bool{}
+	for _, id := range found {
+		there[id] = true
+	}
+	for id, states := range img.Partitions {
+		for n, state := range states.List {
+			part := kafka.PartitionID{Topic: id, Partition: int32(n)}
+			used := state.Epoch > 0 || state.Stop != nil || state.Truncations > 0 || state.Role == meta.RoleMirror
+			if topic := img.Topics[id]; topic != nil && used && !there[part] {
+				t.b.log.Error("the directory of a partition that was in use is gone: its records are lost; a mirror copies them again", "topic", topic.Name, "partition", n, "directory", part.String())
+			}
+		}
+	}
 }
 
 func (t *topics) forgetDeletion(ctx context.Context, id kafka.TopicID) error {
