@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -120,6 +121,13 @@ func (e *embedded) close() error {
 	return errors.Join(err, e.lock.Close())
 }
 
+// needless is warnings of things that do not exist here: nothing listens and
+// nobody logs in to an etcd inside the process.
+var needless = []string{
+	"Running http and grpc server on single port. This is not recommended for production.",
+	"simple token is not cryptographically signed",
+}
+
 // zapToSlog hands etcd's log lines to ours. etcd's Info is our Debug: what it
 // finds worth telling is of little worth to who runs a broker.
 type zapToSlog struct{ log *slog.Logger }
@@ -151,7 +159,7 @@ func (z *zapToSlog) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Ch
 
 func (z *zapToSlog) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	level := slogLevel(e.Level)
-	if e.Message == harmlessError {
+	if e.Message == harmlessError || slices.Contains(needless, e.Message) {
 		level = slog.LevelDebug
 	}
 	z.log.Log(context.Background(), level, e.Message, slogArgs(fields)...)
