@@ -354,3 +354,50 @@ func isPrefix(t *testing.T, w *pair, topic string) {
 		}
 	}
 }
+
+// TestFailover_KilledRightAfterTheOrder kills hawser at once when it has taken the
+// order, again and again: the stop goes on by itself, once, to the same end.
+func TestFailover_KilledRightAfterTheOrder(t *testing.T) {
+	const topics = 20
+	w := newPair(t)
+	var names []string
+	for i := range topics {
+		names = append(names, fmt.Sprintf("fk-%02d", i))
+	}
+	if rs, err := kadm.NewClient(w.source).CreateTopics(testContext(t), 1, 1, nil, names...); err != nil || rs.Error() != nil {
+		t.Fatal(err, rs.Error())
+	}
+	left := map[string]batch.Batch{}
+	for _, name := range names {
+		w.h.CreateMirror("east", name)
+	}
+	for _, name := range names[:3] {
+		left[name] = openTransaction(t, w, name)
+	}
+	f := startFlow(t, w.source, names[3:])
+	eventually(t, 60*time.Second, "all topics flow", func() (bool, string) {
+		idle := slices.IndexFunc(names[3:], func(name string) bool { _, end := Ends(t, w.mirror, name, 0); return end == 0 })
+		return idle < 0, fmt.Sprint("none yet in topic ", idle)
+	})
+	w.refuse()
+	w.h.Order("east", "failover", names...)
+	for range envInt("HAWSER_STOP_KILLS", 4) {
+		w.h.Kill()
+		w.h.Start()
+	}
+	f.stop()
+	for _, name := range names {
+		w.h.WaitStatus("east", name, "STOPPED", 30*time.Second)
+	}
+	for name, last := range left {
+		transactionIsAborted(t, w, name, last)
+		_, end := Ends(t, w.mirror, name, 0)
+		if want := int64(last.NextOffset()) + 2; end != want { // one marker and one plain record
+			t.Errorf("%s ends at %d, want %d: markers are written once", name, end, want)
+		}
+	}
+	for _, name := range names[3:] {
+		produce(t, w.mirror, texts(name, "here", 0, 1)...)
+		isPrefix(t, w, name)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,9 +38,27 @@ func TestThroughput_MirrorBesideDiskAndPlainConsumer(t *testing.T) {
 		toDisk, toConsumer, perGB = append(toDisk, mirror/disk), append(toConsumer, mirror/consumer), append(perGB, cpu)
 	}
 	t.Logf("medians of %d turns of %d MB: %.0f %% of the disk, %.0f %% of a plain consumer, %.2f CPU seconds per GB", turns, size/1e6, 100*median(toDisk), 100*median(toConsumer), median(perGB))
-	if median(toDisk) < 0.5 {
+	switch load := loadOfCore(t); {
+	case median(toDisk) >= 0.5:
+	case load > 4:
+		t.Logf("a load of %.0f a core is too much to judge by", load)
+	default:
 		t.Errorf("mirroring reaches %.0f %% of what the disk sustains, want 50 %% or more", 100*median(toDisk))
 	}
+}
+
+// loadOfCore is how many processes there were for each core over the last minute. The test itself is good for two.
+func loadOfCore(t *testing.T) float64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	load, err := strconv.ParseFloat(strings.Fields(string(text))[0], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load / float64(runtime.NumCPU())
 }
 
 func median(list []float64) float64 {
