@@ -345,6 +345,60 @@ func TestC61_StatusTellsTheTruthWhenNothingArrives(t *testing.T) {
 	w.level(topic, 1)
 }
 
+// TestC61_SilentNetwork loses every packet for a while: nobody hears that a connection is gone.
+func TestC61_SilentNetwork(t *testing.T) {
+	w := newPairTo(t, SharedKafka(t), map[string]string{"availability.check.ms": "1000", "availability.check.consecutive.failure.threshold": "2",
+		"request.timeout.ms": "2000", "replica.socket.timeout.ms": "2000", "socket.connection.setup.timeout.ms": "2000"})
+	topic := "c61-silent"
+	CreateTopic(t, w.source, topic, 3, 3, nil)
+	w.h.CreateMirror("east", topic)
+	w.level(topic, 3)
+	for _, p := range w.proxies {
+		p.Swallow()
+	}
+	began := time.Now()
+	load := Client(t, w.k.Bootstrap(), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	produce(t, load, texts(topic, "r", 0, 30)...)
+	w.h.WaitStatus("east", topic, "SOURCE_UNAVAILABLE", 60*time.Second)
+	down := time.Since(began)
+	for _, p := range w.proxies {
+		p.Mend()
+	}
+	began = time.Now()
+	w.level(topic, 3)
+	level := time.Since(began)
+	w.h.WaitStatus("east", topic, "ACTIVE", 60*time.Second)
+	t.Logf("SOURCE_UNAVAILABLE after %v; level %v after the network is back", down.Round(time.Millisecond), level.Round(time.Millisecond))
+	SameAll(t, w.source, w.mirror, topic, 3)
+}
+
+// TestC61_StoppedProcess holds hawser with SIGSTOP longer than its sessions last, and lets it go on.
+func TestC61_StoppedProcess(t *testing.T) {
+	w := newPair(t)
+	topic := "c61-held"
+	CreateTopic(t, w.source, topic, 3, 3, nil)
+	w.h.CreateMirror("east", topic)
+	load := Client(t, w.k.Bootstrap(), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	produce(t, load, texts(topic, "r", 0, 30)...)
+	w.level(topic, 3)
+	if err := syscall.Kill(w.h.Pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		produce(t, load, texts(topic, "r", 30+30*i, 60+30*i)...)
+		pause(testContext(t), time.Duration(envInt("HAWSER_HELD_MS", 800))*time.Millisecond)
+	}
+	for _, p := range w.proxies {
+		p.Cut()
+	}
+	if err := syscall.Kill(w.h.Pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	w.level(topic, 3)
+	SameAll(t, w.source, w.mirror, topic, 3)
+	w.h.WaitStatus("east", topic, "ACTIVE", 30*time.Second)
+}
+
 // TestC63_ConsumersGoOnOverPromote lets readers of a mirror read on into what is produced here.
 func TestC63_ConsumersGoOnOverPromote(t *testing.T) {
 	w := newPair(t)

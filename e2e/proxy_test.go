@@ -21,7 +21,8 @@ type Proxy struct {
 	Fetches  atomic.Int64 // Fetch requests that went through, on connections without TLS
 	delay    atomic.Int64 // nanoseconds each chunk from the target is held back
 	refuse   atomic.Bool
-	mu       sync.Mutex // guards conns
+	swallow  atomic.Bool // nothing goes through, either way, and nobody is told
+	mu       sync.Mutex  // guards conns
 	conns    map[net.Conn]struct{}
 }
 
@@ -68,7 +69,11 @@ func (p *Proxy) serve(near net.Conn) {
 	p.conns[near], p.conns[far] = struct{}{}, struct{}{}
 	p.mu.Unlock()
 	var both sync.WaitGroup
-	both.Go(func() { _, _ = io.Copy(far, io.TeeReader(near, &counter{proxy: p})); near.Close(); far.Close() })
+	both.Go(func() {
+		_, _ = io.Copy(hole{p, far}, io.TeeReader(near, &counter{proxy: p}))
+		near.Close()
+		far.Close()
+	})
 	both.Go(func() { p.back(near, far); near.Close(); far.Close() })
 	both.Wait()
 	p.mu.Lock()
@@ -110,7 +115,7 @@ func (p *Proxy) back(near, far net.Conn) {
 	buffer := make([]byte, 256<<10)
 	for {
 		n, err := far.Read(buffer)
-		if n > 0 {
+		if n > 0 && !p.swallow.Load() {
 			p.Back.Add(int64(n))
 			if d := time.Duration(p.delay.Load()); d > 0 {
 				time.Sleep(d)
@@ -132,6 +137,24 @@ func (p *Proxy) Cut() {
 	for c := range p.conns {
 		c.Close()
 	}
+}
+
+// Swallow lets nothing through any more, as a cable that is cut: connections stay and are silent. Mend ends that for new
+// connections and for those that have lost nothing.
+func (p *Proxy) Swallow() { p.swallow.Store(true) }
+func (p *Proxy) Mend()    { p.swallow.Store(false) }
+
+// hole is a connection's way to the target.
+type hole struct {
+	proxy *Proxy
+	far   net.Conn
+}
+
+func (h hole) Write(b []byte) (int, error) {
+	if h.proxy.swallow.Load() {
+		return len(b), nil
+	}
+	return h.far.Write(b)
 }
 
 // Refuse closes all connections and new ones at once, until Allow.

@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"bytes"
+	be "encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher/stubtest"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -182,5 +185,114 @@ func TestC05_ReadersAfterTheCut(t *testing.T) {
 		}
 		readers.Wait()
 		s.same(t, name, 0, p.Bytes())
+	}
+}
+
+// oldSet is a message of format 0 or 1, from before record batches.
+func oldSet(offset int64, magic byte, value string) []byte {
+	body := []byte{magic, 0}
+	if magic == 1 {
+		body = be.BigEndian.AppendUint64(body, 1)
+	}
+	body = be.BigEndian.AppendUint32(body, 0xffffffff) // no key
+	body = be.BigEndian.AppendUint32(body, uint32(len(value)))
+	body = append(body, value...)
+	set := be.BigEndian.AppendUint64(nil, uint64(offset))
+	set = be.BigEndian.AppendUint32(set, uint32(len(body)+4))
+	set = be.BigEndian.AppendUint32(set, crc32.ChecksumIEEE(body))
+	return append(set, body...)
+}
+
+// TestC09_OldFormatsFailTheMirror serves a message of an old format behind batches.
+func TestC09_OldFormatsFailTheMirror(t *testing.T) {
+	s := newStubbed(t)
+	other := s.topic("c09-other", 1)
+	s.h.CreateMirror("stub", "c09-other")
+	for _, magic := range []byte{0, 1} {
+		name := fmt.Sprintf("c09-%d", magic)
+		p := s.topic(name, 1)
+		for range 10 {
+			p.Produce(3, "good")
+		}
+		good := p.Bytes()
+		p.Append(oldSet(30, magic, "old"))
+		s.h.CreateMirror("stub", name)
+		s.h.WaitStatus("stub", name, "FAILED", 30*time.Second)
+		m := s.h.Mirror("stub", name)
+		if m.Error != "UNSUPPORTED_MESSAGE_FORMAT" {
+			t.Errorf("the error is %s", m.Error)
+		}
+		words := fmt.Sprint(m.Raw["mirror_topic_error_message"])
+		for _, word := range []string{name, "30", fmt.Sprint("format ", magic)} {
+			if !strings.Contains(words, word) {
+				t.Errorf("the error message does not name %q: %s", word, words)
+			}
+		}
+		s.h.Order("stub", "failover", name)
+		s.h.WaitStatus("stub", name, "STOPPED", 30*time.Second)
+		s.same(t, name, 0, good)
+	}
+	other.Produce(5, "goes on")
+	s.waitEnd(t, "c09-other", 0, 5)
+}
+
+// TestC99_ThousandsOfIdlePartitions measures what mirrors cost that have nothing to do.
+func TestC99_ThousandsOfIdlePartitions(t *testing.T) {
+	const partitions = 5
+	topics := envInt("HAWSER_IDLE_TOPICS", 200)
+	s := newStubbed(t)
+	empty := residentKB(t, s.h.Pid)
+	began := time.Now()
+	var makers sync.WaitGroup
+	names := make(chan string)
+	for range 8 {
+		makers.Go(func() {
+			for name := range names {
+				s.h.CreateMirror("stub", name)
+			}
+		})
+	}
+	for i := range topics {
+		name := fmt.Sprintf("c99-%04d", i)
+		s.cluster.Create(name, kafka.NewTopicID(), partitions)
+		for p := range int32(partitions) {
+			s.cluster.Partition(kafka.TopicPartition{Topic: name, Partition: p}).Produce(1, "first")
+		}
+		names <- name
+	}
+	close(names)
+	makers.Wait()
+	made := time.Since(began)
+	level := func(end int64) {
+		t.Helper()
+		eventually(t, 60*time.Second, "all partitions are level", func() (bool, string) {
+			behind := 0
+			ends, err := kadm.NewClient(s.mirror).ListEndOffsets(testContext(t))
+			ends.Each(func(o kadm.ListedOffset) {
+				if strings.HasPrefix(o.Topic, "c99-") && o.Offset != end {
+					behind++
+				}
+			})
+			return err == nil && behind == 0, fmt.Sprint(behind, " are not, ", err)
+		})
+	}
+	level(1)
+	window := time.Duration(envInt("HAWSER_IDLE_SECONDS", 4)) * time.Second
+	cpu, fetches := cpuSeconds(t, s.h.Pid), s.cluster.Requests(1)
+	pause(testContext(t), window)
+	share := (cpuSeconds(t, s.h.Pid) - cpu) / window.Seconds()
+	perSecond := float64(s.cluster.Requests(1)-fetches) / window.Seconds()
+	grown := residentKB(t, s.h.Pid) - empty
+	from := time.Now()
+	for i := range topics {
+		for p := range int32(partitions) {
+			s.cluster.Partition(kafka.TopicPartition{Topic: fmt.Sprintf("c99-%04d", i), Partition: p}).Produce(1, "second")
+		}
+	}
+	level(2)
+	t.Logf("%d partitions: made in %v (%v a topic), idle %.1f %% of a core, %.1f fetches/s, %d MB more; a record to each was there after %v",
+		topics*partitions, made.Round(time.Millisecond), (made / time.Duration(topics)).Round(time.Millisecond), 100*share, perSecond, grown>>10, time.Since(from).Round(time.Millisecond))
+	if share > 0.15 || perSecond > 30 || grown > 1<<20 || time.Since(from) > 30*time.Second {
+		t.Error("idle mirrors cost more than 15 % of a core, 30 fetches/s or 1 GiB, or their records were slow")
 	}
 }
