@@ -30,7 +30,7 @@ func until(t *testing.T, done <-chan struct{}) context.Context {
 	return ctx
 }
 
-func franzClient() client {
+func franzClient(options ...kgo.Opt) client {
 	codecs := map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()}
 	return client{
 		codecs: everyCodec,
@@ -50,12 +50,14 @@ func franzClient() client {
 			produce(t, Client(t, bootstrap, kgo.ProducerBatchCompression(codecs[codec])), records...)
 		},
 		join: func(t *testing.T, bootstrap, topic, group string) *groupMember {
-			return joinIn(t, func(m *groupMember, done <-chan struct{}) { franzMember(t, m, done, bootstrap, topic, group) })
+			return joinIn(t, func(m *groupMember, done <-chan struct{}) {
+				franzMember(t, m, done, bootstrap, topic, group, options...)
+			})
 		},
 	}
 }
 
-func franzMember(t *testing.T, m *groupMember, done <-chan struct{}, bootstrap, topic, group string) {
+func franzMember(t *testing.T, m *groupMember, done <-chan struct{}, bootstrap, topic, group string, options ...kgo.Opt) {
 	var owned []int32
 	gained := func(_ context.Context, _ *kgo.Client, all map[string][]int32) {
 		owned = append(owned, all[topic]...)
@@ -65,8 +67,9 @@ func franzMember(t *testing.T, m *groupMember, done <-chan struct{}, bootstrap, 
 		owned = slices.DeleteFunc(owned, func(p int32) bool { return slices.Contains(all[topic], p) })
 		m.own(owned)
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+	options = append(options, kgo.SeedBrokers(bootstrap), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(gained), kgo.OnPartitionsRevoked(lost), kgo.OnPartitionsLost(lost), kgo.FetchMaxWait(200*time.Millisecond))
+	cl, err := kgo.NewClient(options...)
 	if err != nil {
 		t.Error(err)
 		return

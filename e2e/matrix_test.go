@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // matrixPartitions is how many partitions the topic of a client's test has.
@@ -26,15 +27,16 @@ type client struct {
 
 var everyCodec = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 
-func TestClients_Java(t *testing.T)        { matrix(t, javaClient(t)) }
-func TestClients_JavaKIP848(t *testing.T)  { matrix(t, javaClient(t, "group.protocol=consumer")) }
-func TestClients_Librdkafka(t *testing.T)  { matrix(t, librdkafkaClient()) }
-func TestClients_Kcat(t *testing.T)        { matrix(t, kcatClient()) }
-func TestClients_KafkaPython(t *testing.T) { matrix(t, kafkaPythonClient()) }
-func TestClients_FranzGo(t *testing.T)     { matrix(t, franzClient()) }
-func TestClients_Sarama(t *testing.T)      { matrix(t, saramaClient()) }
-func TestClients_SegmentioGo(t *testing.T) { matrix(t, segmentioClient()) }
-func TestClients_KafkaJS(t *testing.T)     { matrix(t, kafkaJSClient()) }
+func TestClients_Java(t *testing.T)          { matrix(t, javaClient(t)) }
+func TestClients_JavaKIP848(t *testing.T)    { matrix(t, javaClient(t, "group.protocol=consumer")) }
+func TestClients_Librdkafka(t *testing.T)    { matrix(t, librdkafkaClient()) }
+func TestClients_Kcat(t *testing.T)          { matrix(t, kcatClient()) }
+func TestClients_KafkaPython(t *testing.T)   { matrix(t, kafkaPythonClient()) }
+func TestClients_FranzGo(t *testing.T)       { matrix(t, franzClient()) }
+func TestClients_FranzGoKIP848(t *testing.T) { matrix(t, franzClient(kgo.ServerSideBalancer())) }
+func TestClients_Sarama(t *testing.T)        { matrix(t, saramaClient()) }
+func TestClients_SegmentioGo(t *testing.T)   { matrix(t, segmentioClient()) }
+func TestClients_KafkaJS(t *testing.T)       { matrix(t, kafkaJSClient()) }
 func TestClients_JavaSticky(t *testing.T) {
 	matrix(t, javaClient(t, "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor"))
 }

@@ -24,6 +24,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *   create BOOTSTRAP TOPIC PARTITIONS
  *   produce BOOTSTRAP TOPIC CODEC PREFIX N   keys PREFIX-0…, a value is its key and "/", eight times
  *   member BOOTSTRAP TOPIC GROUP             prints "own P,P…" and "got P OFFSET KEY VALUE" until stdin ends, commits each poll
+ *   read BOOTSTRAP TOPIC GROUP N             reads N records as a member of the group, commits and ends
  * Further arguments are client configs, key=value.
  */
 public class Client {
@@ -32,6 +33,7 @@ public class Client {
             case "create" -> create(args[2], Integer.parseInt(args[3]), configs(args, 4));
             case "produce" -> produce(args[2], args[4], Integer.parseInt(args[5]), configs(args, 6), args[3]);
             case "member" -> member(args[2], args[3], configs(args, 4));
+            case "read" -> read(args[2], args[3], Integer.parseInt(args[4]), configs(args, 5));
             default -> throw new IllegalArgumentException(args[0]);
         }
     }
@@ -92,6 +94,18 @@ public class Client {
                     System.err.println("commit: " + e);
                 }
             }
+            consumer.commitSync();
+        }
+        System.out.println("done");
+    }
+
+    static void read(String topic, String group, int n, Properties p) throws Exception {
+        p.put("group.id", group);
+        p.put("auto.offset.reset", "earliest");
+        p.put("enable.auto.commit", "false");
+        try (var consumer = new KafkaConsumer<>(p, new StringDeserializer(), new StringDeserializer())) {
+            consumer.subscribe(List.of(topic));
+            while (n > 0) n -= consumer.poll(Duration.ofMillis(200)).count();
             consumer.commitSync();
         }
         System.out.println("done");

@@ -46,6 +46,14 @@ def member(group):
     consumer.close(autocommit=False, timeout_ms=5000)
 
 
+def read(group, n):
+    consumer = KafkaConsumer(topic, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest", **common)
+    while n > 0:
+        n -= sum(len(records) for records in consumer.poll(timeout_ms=200).values())
+    consumer.commit()
+    consumer.close(autocommit=False, timeout_ms=5000)
+
+
 if mode == "create":
     options(sys.argv[5:])
     KafkaAdminClient(**common).create_topics([NewTopic(topic, int(sys.argv[4]), 1)])
@@ -60,5 +68,8 @@ elif mode == "produce":
 elif mode == "member":
     options(sys.argv[5:])
     member(sys.argv[4])
+elif mode == "read":
+    options(sys.argv[6:])
+    read(sys.argv[4], int(sys.argv[5]))
 say("done")
 os._exit(0)
