@@ -12,7 +12,7 @@ build: ## bin/hawser
 demo: build ## two clusters, a link, live traffic; Ctrl-C ends it
 	./bin/hawser demo
 
-check: ## format, vet, lint, tree tests, unit tests, short simulation
+check: ## format, vet, lint, tree tests, unit tests
 	./scripts/check
 
 test: ## everything: check, then end to end against stock Apache Kafka and stock clients
