@@ -97,12 +97,12 @@ func writeGoldenLog(t *testing.T, root string, all []batch.Batch, end func(*comm
 	f.ok(os.Remove(filepath.Join(root, "lock")))
 }
 
-// TestKafkaReadsOurFiles runs Kafka's own tool over segments and indexes. KAFKA_LIBS names the
+// TestKafkaReadsOurFiles runs Kafka's own tool over segments and indexes. HAWSER_KAFKA_LIBS names the
 // directory with the jars of a Kafka distribution.
 func TestKafkaReadsOurFiles(t *testing.T) {
-	libs := os.Getenv("KAFKA_LIBS")
+	libs := os.Getenv("HAWSER_KAFKA_LIBS")
 	if libs == "" {
-		t.Skip("KAFKA_LIBS is not set")
+		t.Skip("HAWSER_KAFKA_LIBS is not set: make test sets it")
 	}
 	root := t.TempDir()
 	st, err := disk.Open(root)
