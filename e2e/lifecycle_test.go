@@ -77,12 +77,15 @@ func TestC05_SourceLostItsTailInAnUncleanElection(t *testing.T) {
 	createOn(t, w.source, topic, []int32{2, 3}, map[string]string{"unclean.leader.election.enable": "true", "min.insync.replicas": "1"})
 	w.h.CreateMirror("east", topic)
 	load := Client(t, w.k.Bootstrap(), kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()), kgo.RecordRetries(1000))
-	produce(t, load, texts(topic, "both", 0, 100)...)
-	w.level(topic, 1)
 	eventually(t, 30*time.Second, "both replicas are in sync", func() (bool, string) {
 		d, err := kadm.NewClient(w.source).ListTopics(testContext(t), topic)
 		return err == nil && len(d[topic].Partitions[0].ISR) == 2, fmt.Sprint(d[topic].Partitions[0].ISR, err)
 	})
+	// With acks=1 the follower may be stopped before it has fetched these, while it is still counted as in sync;
+	// then the source begins anew at 0 and has 80 records at the end.
+	everywhere := Client(t, w.k.Bootstrap(), kgo.RequiredAcks(kgo.AllISRAcks()))
+	produce(t, everywhere, texts(topic, "both", 0, 100)...)
+	w.level(topic, 1)
 	w.k.Stop(t, 3)
 	produce(t, load, texts(topic, "lost", 100, 150)...)
 	commit(t, w.source, "c05-g", topic, 150)
