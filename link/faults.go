@@ -32,7 +32,7 @@ func (r *running) onEvent(e fetcher.Event) {
 		if e.Err != nil {
 			text = e.Err.Error()
 		}
-		sink.Emit(event.MirrorFault{Link: r.name, Topic: topic, Partition: p, Code: string(e.Fault), Text: text})
+		sink.Emit(event.MirrorFault{Link: r.name, Topic: topic, Partition: p, Code: plan.CodeOf(plan.Fault(e.Fault)), Text: text})
 		r.mu.Lock()
 		r.faulty[e.Mirror] = true
 		r.mu.Unlock()

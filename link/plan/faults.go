@@ -64,6 +64,17 @@ var faultRules = map[Fault]faultRule{
 	TargetFailed:      {forEver, codeInternal},
 }
 
+// ruleOf is what a fault means; one that is not in the list is borne as an internal error.
+func ruleOf(f Fault) faultRule {
+	if rule, known := faultRules[f]; known {
+		return rule
+	}
+	return faultRule{forEver, codeInternal}
+}
+
+// CodeOf is the reason's name for a fault.
+func CodeOf(f Fault) string { return ruleOf(f).code }
+
 // Judgement is what a fault leads to, worst last.
 type Judgement uint8
 
@@ -102,10 +113,7 @@ func JudgeFault(f PartitionFault, now time.Time, lim Limits) Judged {
 	if f.Fault == NoFault {
 		return Judged{}
 	}
-	rule, known := faultRules[f.Fault]
-	if !known {
-		rule = faultRule{forEver, codeInternal}
-	}
+	rule := ruleOf(f.Fault)
 	text := f.Text
 	if text == "" {
 		text = string(f.Fault)

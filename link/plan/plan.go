@@ -4,30 +4,32 @@
 // It is pure: it refuses to know clocks, connections and storage.
 package plan
 
+import "github.com/hawserio/hawser/link/mirror"
+
 // Problem is a code of the link's closed list of reasons, with words for a person.
 type Problem struct{ Code, Text string }
 
 // The codes that plans answer; package link/mirror explains them.
 const (
-	codeMayBeDeleted    = "SOURCE_TOPIC_MAY_BE_DELETED"
-	codeIDChanged       = "SOURCE_TOPIC_ID_CHANGED"
-	codePartitionsFewer = "SOURCE_PARTITIONS_DECREASED"
-	codeEpochBack       = "NON_MONOTONIC_SOURCE_EPOCH"
-	codeAppendEpochBack = "NON_MONOTONIC_LOG_APPEND_EPOCH"
-	codeTruncated       = "UNEXPECTED_TRUNCATION"
-	codeOldFormat       = "UNSUPPORTED_MESSAGE_FORMAT"
-	codeIllegal         = "ILLEGAL_STATE"
-	codeAuthorization   = "AUTHORIZATION_ERROR"
-	codeAuthentication  = "AUTHENTICATION_ERROR"
-	codeTLS             = "TLS_ERROR"
-	codeMisconfigured   = "MISCONFIGURATION_ERROR"
-	codeUnreachable     = "SOURCE_UNREACHABLE"
-	codeCorrupt         = "CORRUPT_BATCH"
-	codeOverlap         = "OVERLAPPING_BATCH"
-	codeInternal        = "INTERNAL_ERROR"
-	codeLag             = "MIRROR_LAG_NOT_ZERO"
-	codePolicy          = "POLICY_VIOLATION_ERROR"
-	codeTopicExists     = "TOPIC_EXISTS_ERROR"
-	codeInvalidTopic    = "INVALID_TOPIC"
-	codeInvalidRequest  = "INVALID_REQUEST_ERROR"
+	codeMayBeDeleted    = string(mirror.SourceTopicMayBeDeleted)
+	codeIDChanged       = string(mirror.SourceTopicIDChanged)
+	codePartitionsFewer = string(mirror.SourcePartitionsDecreased)
+	codeEpochBack       = string(mirror.NonMonotonicSourceEpoch)
+	codeAppendEpochBack = string(mirror.NonMonotonicLogAppendEpoch)
+	codeTruncated       = string(mirror.UnexpectedTruncation)
+	codeOldFormat       = string(mirror.UnsupportedMessageFormat)
+	codeIllegal         = string(mirror.IllegalState)
+	codeAuthorization   = string(mirror.Authorization)
+	codeAuthentication  = string(mirror.Authentication)
+	codeTLS             = string(mirror.TLSError)
+	codeMisconfigured   = string(mirror.Misconfiguration)
+	codeUnreachable     = string(mirror.SourceUnreachable)
+	codeCorrupt         = string(mirror.CorruptBatch)
+	codeOverlap         = string(mirror.OverlappingBatch)
+	codeInternal        = string(mirror.InternalError)
+	codeLag             = string(mirror.LagNotZero)
+	codePolicy          = string(mirror.PolicyViolation)
+	codeTopicExists     = string(mirror.TopicExists)
+	codeInvalidTopic    = string(mirror.InvalidTopic)
+	codeInvalidRequest  = string(mirror.InvalidRequest)
 )

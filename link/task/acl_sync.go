@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/plan"
 )
 
@@ -35,7 +36,7 @@ func (a *ACLs) Run(ctx context.Context) Result {
 	})
 	res := Result{Problems: problems, Changed: len(changes)}
 	if len(copied)+len(changes) > aclsMax {
-		res.Problems = append(res.Problems, plan.Problem{Code: "ACL_LIMIT_EXCEEDED", Text: fmt.Sprintf("acl.filters take more than the %d ACLs that a link copies: narrow them", aclsMax)})
+		res.Problems = append(res.Problems, plan.Problem{Code: string(mirror.ACLLimitExceeded), Text: fmt.Sprintf("acl.filters take more than the %d ACLs that a link copies: narrow them", aclsMax)})
 		res.Changed = 0
 		return res
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/plan"
 )
 
@@ -169,7 +170,7 @@ func (o *Offsets) group(ctx context.Context, r *round, group string, answer Grou
 	}
 	problem := plan.Problem{Code: o.Here.Code(err), Text: fmt.Sprintf("group %s: %v", name, err)}
 	if errors.Is(err, kafka.NonEmptyGroup) {
-		problem = plan.Problem{Code: "CONSUMER_GROUP_IN_USE_ERROR", Text: fmt.Sprintf("group %s has members on this cluster; its offsets are left as they are", name)}
+		problem = plan.Problem{Code: string(mirror.ConsumerGroupInUse), Text: fmt.Sprintf("group %s has members on this cluster; its offsets are left as they are", name)}
 	}
 	return []GroupProblem{{Problem: problem, Topics: topicsOf(p.Copies)}}
 }

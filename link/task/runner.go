@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/plan"
 )
 
@@ -107,7 +108,7 @@ func (r *Runner) Status() (state string, problems []plan.Problem) {
 	case !o.Enabled:
 		return StateNotConfigured, nil
 	case o.Missing != "":
-		return StateNotConfigured, []plan.Problem{{Code: "MISCONFIGURATION_ERROR", Text: o.Missing}}
+		return StateNotConfigured, []plan.Problem{{Code: string(mirror.Misconfiguration), Text: o.Missing}}
 	case o.Hold != "":
 		return o.Hold, r.problems
 	case !r.ran:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/plan"
 )
 
@@ -30,6 +31,22 @@ const (
 	StateLinkUnavailable = "LINK_UNAVAILABLE"
 	StateLinkPaused      = "LINK_PAUSED"
 )
+
+// StateExplained is a state of a task, what it means and what to do about it.
+type StateExplained struct{ State, Meaning, Remedy string }
+
+// States is the closed list of a task's states.
+func States() []StateExplained {
+	return []StateExplained{
+		{StateActive, "The last round found nothing in its way.", "Nothing to do."},
+		{StateInError, "Something kept the last round from doing all of its work; the task's errors say what. The rest was done.", "Do as the errors' remedies say; the next round tries again."},
+		{StateNotConfigured, "The feature is off, or on without filters that match anything.", "Set its enable key and its filters on the link."},
+		{StateLinkPaused, "The link is paused, and the task with it.", "Set cluster.link.paused=false."},
+		{StateLinkUnavailable, "The source is out of reach.", "It heals by itself; link_error says what was tried last."},
+		{StateLinkFailed, "The link's credentials, TLS or configs do not work.", "Put right what link_error names."},
+		{StateUnknown, "It has not run yet.", "Wait for its first round."},
+	}
+}
 
 // Source is the source cluster as the tasks ask it. Errors of whole calls are the source's
 // trouble; errors of one topic or group stand in its answer.
@@ -125,7 +142,7 @@ func bound(list []plan.Problem) []plan.Problem {
 	if len(list) <= problemsMax {
 		return list
 	}
-	return append(list[:problemsMax:problemsMax], plan.Problem{Code: "SUPPRESSED_ERRORS", Text: "more errors are not listed"})
+	return append(list[:problemsMax:problemsMax], plan.Problem{Code: string(mirror.Suppressed), Text: "more errors are not listed"})
 }
 
 // backoffMax bounds the wait after runs that could not ask the source at all.
