@@ -65,7 +65,7 @@ func (l *fakeLog) marker(_ context.Context, id kafka.ProducerID, epoch int16, m 
 	return l.add(batch.BuildMarker(batch.Spec{ProducerID: id, ProducerEpoch: epoch}, m, ce, time.Now().UnixMilli()))
 }
 
-func (l *fakeLog) waitSynced(ctx context.Context, next kafka.Offset) error {
+func (l *fakeLog) WaitSynced(ctx context.Context, next kafka.Offset) error {
 	stop := context.AfterFunc(ctx, func() { l.mu.Lock(); l.changed.Broadcast(); l.mu.Unlock() })
 	defer stop()
 	l.mu.Lock()
@@ -83,13 +83,13 @@ func (l *fakeLog) release() {
 	l.changed.Broadcast()
 }
 
-func (l *fakeLog) bounds() (start, end kafka.Offset) {
+func (l *fakeLog) Bounds() (start, end kafka.Offset) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return 0, l.synced
 }
 
-func (l *fakeLog) read(from kafka.Offset) (batch.Batches, error) {
+func (l *fakeLog) Batches(from kafka.Offset) (batch.Batches, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []byte

@@ -10,6 +10,7 @@ import (
 	"github.com/hawserio/hawser/group/rebalance"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/hawserio/hawser/partition"
 )
 
 // loadAtOnce is how many partitions are read side by side.
@@ -84,28 +85,8 @@ func (c *impl) loadShard(ctx context.Context, s *shard) error {
 	if err != nil {
 		return err
 	}
-	at, end := log.bounds()
-	for at < end {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		batches, err := log.read(at)
-		if err != nil {
-			return fmt.Errorf("read %s-%d at %d: %w", kafka.ConsumerOffsetsTopic, s.n, at, err)
-		}
-		before := at
-		for b, err := range batches.All() {
-			if err != nil {
-				return fmt.Errorf("read %s-%d at %d: %w", kafka.ConsumerOffsetsTopic, s.n, at, err)
-			}
-			if err := c.replayBatch(s, b); err != nil {
-				return fmt.Errorf("replay %s-%d: %w", kafka.ConsumerOffsetsTopic, s.n, err)
-			}
-			at = b.NextOffset()
-		}
-		if at == before {
-			return fmt.Errorf("read %s-%d at %d: the log says it ends at %d and has no more batches", kafka.ConsumerOffsetsTopic, s.n, at, end)
-		}
+	if err := partition.Replay(ctx, log, func(b batch.Batch) error { return c.replayBatch(s, b) }); err != nil {
+		return fmt.Errorf("load %s-%d: %w", kafka.ConsumerOffsetsTopic, s.n, err)
 	}
 	return nil
 }

@@ -17,49 +17,21 @@ type offsetsLog interface {
 	// append writes a batch and returns the exclusive end of what must be synced.
 	append(ctx context.Context, b batch.Batch, confirm func(kafka.ProducerID, int16) error) (kafka.Offset, error)
 	marker(ctx context.Context, id kafka.ProducerID, epoch int16, m batch.Marker, coordinatorEpoch int32) (kafka.Offset, error)
-	waitSynced(ctx context.Context, next kafka.Offset) error
-	// bounds are the first offset and the exclusive end of what may be read.
-	bounds() (start, end kafka.Offset)
-	// read returns whole batches from the one that holds from on; none at the end.
-	read(from kafka.Offset) (batch.Batches, error)
+	WaitSynced(ctx context.Context, next kafka.Offset) error
+	partition.Replayed
 }
 
 // partitionLog is a real partition.
-type partitionLog struct{ p *partition.Partition }
+type partitionLog struct{ *partition.Partition }
 
 func (l partitionLog) append(ctx context.Context, b batch.Batch, confirm func(kafka.ProducerID, int16) error) (kafka.Offset, error) {
-	appended, err := l.p.Append(ctx, batch.Batches(b), confirm)
+	appended, err := l.Append(ctx, batch.Batches(b), confirm)
 	return appended.Next, err
 }
 
 func (l partitionLog) marker(ctx context.Context, id kafka.ProducerID, epoch int16, m batch.Marker, coordinatorEpoch int32) (kafka.Offset, error) {
-	appended, err := l.p.AppendMarker(ctx, id, epoch, m, coordinatorEpoch)
+	appended, err := l.AppendMarker(ctx, id, epoch, m, coordinatorEpoch)
 	return appended.Next, err
-}
-
-func (l partitionLog) waitSynced(ctx context.Context, next kafka.Offset) error {
-	return l.p.WaitSynced(ctx, next)
-}
-
-func (l partitionLog) bounds() (start, end kafka.Offset) {
-	at := l.p.Offsets()
-	return at.LogStart, at.HighWatermark
-}
-
-// loadBytes is how much of the offsets topic is read at once.
-const loadBytes = 1 << 20
-
-func (l partitionLog) read(from kafka.Offset) (batch.Batches, error) {
-	answer, err := l.p.Read(partition.Read{From: from, MaxBytes: loadBytes, AtLeastOne: true,
-		Isolation: kafka.ReadUncommitted, CurrentEpoch: kafka.NoEpoch, LastEpoch: kafka.NoEpoch})
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Slice.Close()
-	if answer.Slice.Length == 0 {
-		return nil, nil
-	}
-	return answer.Slice.Bytes()
 }
 
 // shard is one partition of the offsets topic: the groups whose name falls on it.
@@ -179,7 +151,7 @@ func (c *impl) synced(ctx context.Context, g *group, end kafka.Offset) error {
 	if err != nil {
 		return err
 	}
-	return log.waitSynced(ctx, end)
+	return log.WaitSynced(ctx, end)
 }
 
 func encodeBatch(records []record, by producer, now time.Time) batch.Batch {

@@ -119,7 +119,7 @@ func (c *Coordinator) WriteMarker(ctx context.Context, n int32, id kafka.Produce
 	if err != nil {
 		return fmt.Errorf("append a marker to %s-%d: %w", kafka.ConsumerOffsetsTopic, n, err)
 	}
-	return log.waitSynced(ctx, end)
+	return log.WaitSynced(ctx, end)
 }
 
 // mark appends a marker and decides the pending offsets, with all groups that hold some locked, in order of their names.

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/hawserio/hawser/partition"
 )
 
 const (
@@ -154,33 +156,19 @@ func (c *impl) loadShard(ctx context.Context, s *shard) error {
 	if err != nil {
 		return err
 	}
-	at, end, _ := log.bounds()
-	for at < end {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		batches, err := log.read(at)
-		if err != nil {
-			return fmt.Errorf("read %s-%d at %d: %w", kafka.TransactionStateTopic, s.n, at, err)
-		}
-		before := at
-		for b, err := range batches.All() {
+	err = partition.Replay(ctx, log, func(b batch.Batch) error {
+		for r, err := range b.Records(recordsMax) {
 			if err != nil {
-				return fmt.Errorf("read %s-%d at %d: %w", kafka.TransactionStateTopic, s.n, at, err)
+				return err
 			}
-			for r, err := range b.Records(recordsMax) {
-				if err != nil {
-					return fmt.Errorf("read %s-%d: %w", kafka.TransactionStateTopic, s.n, err)
-				}
-				if err := c.loadRecord(s, r.Key, r.Value, r.Offset+1); err != nil {
-					return fmt.Errorf("replay %s-%d at %d: %w", kafka.TransactionStateTopic, s.n, r.Offset, err)
-				}
+			if err := c.loadRecord(s, r.Key, r.Value, r.Offset+1); err != nil {
+				return fmt.Errorf("offset %d: %w", r.Offset, err)
 			}
-			at = b.NextOffset()
 		}
-		if at == before {
-			return fmt.Errorf("read %s-%d at %d: the log says it ends at %d and has no more batches", kafka.TransactionStateTopic, s.n, at, end)
-		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("load %s-%d: %w", kafka.TransactionStateTopic, s.n, err)
 	}
 	return nil
 }

@@ -56,11 +56,10 @@ func (c *impl) writeMarkers(ctx context.Context, e *entry, t transaction, end ka
 	if err != nil {
 		return err
 	}
-	if err := log.waitSynced(ctx, end); err != nil {
+	if err := log.WaitSynced(ctx, end); err != nil {
 		return fmt.Errorf("wait for the decision to be synced: %w", err)
 	}
-	_, _, epoch := log.bounds()
-	m := marking{id: t.producer, epoch: t.epoch, marker: batch.Abort, coordinator: int32(epoch)}
+	m := marking{id: t.producer, epoch: t.epoch, marker: batch.Abort, coordinator: int32(log.epoch())}
 	if t.state == PrepareCommit {
 		m.marker = batch.Commit
 	}

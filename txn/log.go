@@ -16,11 +16,9 @@ import (
 type stateLog interface {
 	// append writes a batch and returns the exclusive end of what must be synced.
 	append(ctx context.Context, b batch.Batch) (kafka.Offset, error)
-	waitSynced(ctx context.Context, next kafka.Offset) error
-	// bounds are the first offset, the exclusive end of what may be read, and the published epoch.
-	bounds() (start, end kafka.Offset, epoch kafka.LeaderEpoch)
-	// read returns whole batches from the one that holds from on; none at the end.
-	read(from kafka.Offset) (batch.Batches, error)
+	WaitSynced(ctx context.Context, next kafka.Offset) error
+	epoch() kafka.LeaderEpoch // the published one
+	partition.Replayed
 }
 
 // doors are the ways out of the coordinator.
@@ -41,37 +39,14 @@ type marking struct {
 }
 
 // partitionLog is a real partition.
-type partitionLog struct{ p *partition.Partition }
+type partitionLog struct{ *partition.Partition }
 
 func (l partitionLog) append(ctx context.Context, b batch.Batch) (kafka.Offset, error) {
-	appended, err := l.p.Append(ctx, batch.Batches(b), nil)
+	appended, err := l.Append(ctx, batch.Batches(b), nil)
 	return appended.Next, err
 }
 
-func (l partitionLog) waitSynced(ctx context.Context, next kafka.Offset) error {
-	return l.p.WaitSynced(ctx, next)
-}
-
-func (l partitionLog) bounds() (start, end kafka.Offset, epoch kafka.LeaderEpoch) {
-	at := l.p.Offsets()
-	return at.LogStart, at.HighWatermark, at.Epoch
-}
-
-// loadBytes is how much of the state topic is read at once.
-const loadBytes = 1 << 20
-
-func (l partitionLog) read(from kafka.Offset) (batch.Batches, error) {
-	answer, err := l.p.Read(partition.Read{From: from, MaxBytes: loadBytes, AtLeastOne: true,
-		Isolation: kafka.ReadUncommitted, CurrentEpoch: kafka.NoEpoch, LastEpoch: kafka.NoEpoch})
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Slice.Close()
-	if answer.Slice.Length == 0 {
-		return nil, nil
-	}
-	return answer.Slice.Bytes()
-}
+func (l partitionLog) epoch() kafka.LeaderEpoch { return l.Offsets().Epoch }
 
 // shard is one partition of the state topic.
 type shard struct {
@@ -163,5 +138,5 @@ func (c *impl) synced(ctx context.Context, e *entry, end kafka.Offset) error {
 	if err != nil {
 		return err
 	}
-	return log.waitSynced(ctx, end)
+	return log.WaitSynced(ctx, end)
 }

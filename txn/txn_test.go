@@ -470,7 +470,7 @@ func TestPartitionThatCannotBeReadTakesOnlyItsIDsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.append(t.Context(), b)
-	l.waitSynced(t.Context(), l.next)
+	l.WaitSynced(t.Context(), l.next)
 	c := newCoordinator(w.cfg, w.Coordinator.env, w.doors)
 	rq := kmsg.NewPtrEndTxnRequest()
 	rq.TransactionalID = "x"

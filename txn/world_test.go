@@ -61,8 +61,8 @@ func (l *stateFake) append(_ context.Context, b batch.Batch) (kafka.Offset, erro
 	return l.next, nil
 }
 
-// waitSynced is itself a write that may fail: what was appended is lost then.
-func (l *stateFake) waitSynced(ctx context.Context, next kafka.Offset) error {
+// WaitSynced is itself a write that may fail: what was appended is lost then.
+func (l *stateFake) WaitSynced(ctx context.Context, next kafka.Offset) error {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	if l.synced >= next {
@@ -75,13 +75,15 @@ func (l *stateFake) waitSynced(ctx context.Context, next kafka.Offset) error {
 	return ctx.Err()
 }
 
-func (l *stateFake) bounds() (start, end kafka.Offset, epoch kafka.LeaderEpoch) {
+func (l *stateFake) epoch() kafka.LeaderEpoch { return 4 }
+
+func (l *stateFake) Bounds() (start, end kafka.Offset) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
-	return 0, l.synced, 4
+	return 0, l.synced
 }
 
-func (l *stateFake) read(from kafka.Offset) (batch.Batches, error) {
+func (l *stateFake) Batches(from kafka.Offset) (batch.Batches, error) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	var out []byte
