@@ -26,12 +26,10 @@ const clusterStart = 120 * time.Second
 // Kafka is a running stock Apache Kafka: node 1 is controller and broker, the
 // others are brokers only, so that they can be killed without losing the cluster.
 type Kafka struct {
-	ID      string // cluster id
-	libs    string
-	dir     string
-	mu      sync.Mutex
-	nodes   []*kafkaNode
-	closing bool
+	ID    string // cluster id
+	libs  string
+	dir   string
+	nodes []*kafkaNode
 }
 
 type kafkaNode struct {
