@@ -9,6 +9,7 @@ import (
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/partition"
 )
 
@@ -115,7 +116,7 @@ func (q *part) answer(f *Fetched) verdict {
 	}
 	q.heard(f)
 	if f.Diverging {
-		return q.mend(histories)
+		return q.mend(plan.DoubtHistories)
 	}
 	if q.asked.splice {
 		return q.spliced(f)
@@ -123,7 +124,7 @@ func (q *part) answer(f *Fetched) verdict {
 	q.aligned = false
 	if len(f.Batches) == 0 {
 		if f.HighWatermark >= 0 && f.HighWatermark < q.asked.offset {
-			return q.mend(histories)
+			return q.mend(plan.DoubtHistories)
 		}
 		q.well()
 		return stay
@@ -136,7 +137,7 @@ func (q *part) refused(err error) verdict {
 	backoff := q.pool.cfg.Load().Backoff
 	switch kafka.CodeOf(err) {
 	case kafka.OffsetOutOfRange:
-		return q.mend(outOfRange)
+		return q.mend(plan.DoubtRange)
 	case kafka.NotLeaderForPartition, kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch, kafka.LeaderNotAvailable,
 		kafka.ReplicaNotAvailable, kafka.BrokerNotAvailable, kafka.KafkaStorageError, kafka.OffsetNotAvailable,
 		kafka.UnknownTopicOrPartition, kafka.UnknownTopicID, kafka.InconsistentTopicID:

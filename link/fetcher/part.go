@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/plan"
 )
 
 // part is one partition in a pool's hands. Who holds it (a loop, steer or a repair) alone uses
@@ -39,7 +40,7 @@ type part struct {
 	asked     asked
 	serial    int64        // of the connection that the splice was checked on
 	noStripes time.Time    // stripes are not tried before
-	doubt     doubt        // why it needs a repair
+	doubt     plan.Doubt   // why it needs a repair
 	splice    bool         // the next fetch reads the last batch again (rule E6)
 	aligned   bool         // a repair has compared the histories since: the next new connection need not
 	noEpoch   bool         // the source has forgotten the last batch's epoch: do not name it

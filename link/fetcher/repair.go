@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/partition"
 )
 
@@ -45,115 +46,90 @@ func (q *part) align() {
 		}
 		return
 	}
-	switch v := judge(f); v.act {
-	case goOn:
+	switch v := plan.Align(f); v.Course {
+	case plan.GoOn:
 		q.splice, q.aligned, q.short = false, true, 0
-		q.noEpoch = f.forgotten
+		q.noEpoch = f.Forgotten
 		q.wait(q.pool.cfg.Load().Backoff) // if this comes again at once it is not as simple as that
-	case lookAgain:
+	case plan.LookAgain:
 		q.wait(q.pool.cfg.Load().Backoff)
-	case jump:
+	case plan.Jump:
 		q.jump(f)
-	case truncate:
+	case plan.Truncate:
 		q.truncate(f, v)
-	case blame:
+	case plan.Blame:
 		q.blame(f, v)
 	}
 }
 
 // gather asks both sides.
-func (q *part) gather() (facts, error) {
-	f := facts{doubt: q.doubt, source: q.Source, known: !q.SourceID.IsZero() || !q.topicID.IsZero()}
+func (q *part) gather() (plan.Histories, error) {
+	f := plan.Histories{Doubt: q.doubt, Source: q.Source, Known: !q.SourceID.IsZero() || !q.topicID.IsZero()}
 	leaders, err := q.pool.src.Leaders(q.ctx, q.Source.Topic, true)
 	leader, _, err := q.choose(leaders, err)
 	if err != nil {
 		return f, err
 	}
-	f.sourceEpoch = leader.Epoch
+	f.SourceEpoch = leader.Epoch
 	o := q.Target.Offsets()
-	f.generation, f.mirrorStart, f.mirrorEnd = o.Generation, o.LogStart, o.LogEnd
-	if f.sourceStart, err = q.pool.src.ListOffset(q.ctx, q.Source, -2); err != nil {
+	f.Generation, f.MirrorStart, f.MirrorEnd = o.Generation, o.LogStart, o.LogEnd
+	if f.SourceStart, err = q.pool.src.ListOffset(q.ctx, q.Source, -2); err != nil {
 		return f, err
 	}
-	if f.sourceEnd, err = q.pool.src.ListOffset(q.ctx, q.Source, -1); err != nil {
+	if f.SourceEnd, err = q.pool.src.ListOffset(q.ctx, q.Source, -1); err != nil {
 		return f, err
 	}
 	epochs := q.Target.Epochs()
-	if f.empty = o.LogStart == o.LogEnd || len(epochs) == 0; f.empty || f.sourceStart > f.mirrorEnd {
+	if f.Empty = o.LogStart == o.LogEnd || len(epochs) == 0; f.Empty || f.SourceStart > f.MirrorEnd {
 		return f, nil
 	}
-	f.mirrorEpoch = epochs[len(epochs)-1].Epoch
-	err = q.lineage(leader.Epoch, &f)
+	f.MirrorEpoch = epochs[len(epochs)-1].Epoch
+	// The source is asked for its end of one epoch after another.
+	err = plan.FindShared(&f, q.Target, func(epoch kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset, error) {
+		return q.pool.src.EpochEnd(q.ctx, q.Source, leader.Epoch, epoch)
+	})
 	return f, err
 }
 
-// lineage finds the end of the history that both sides share, asking the source for its end of one epoch
-// of the mirror's after another, from the last down (KIP-101, KIP-279).
-func (q *part) lineage(current kafka.LeaderEpoch, f *facts) error {
-	wanted := f.mirrorEpoch
-	for range len(q.Target.Epochs()) + 2 {
-		epoch, end, err := q.pool.src.EpochEnd(q.ctx, q.Source, current, wanted)
-		if err != nil {
-			return err
-		}
-		if epoch < 0 || end < 0 {
-			f.forgotten = true
-			f.shared = min(f.sourceStart, f.mirrorEnd)
-			return nil
-		}
-		own, ownEnd := q.Target.EpochEnd(epoch)
-		switch {
-		case own == epoch:
-			f.shared = min(end, ownEnd, f.mirrorEnd)
-			return nil
-		case own < 0:
-			f.shared = min(f.mirrorStart, end)
-			return nil
-		}
-		wanted = own
-	}
-	return fmt.Errorf("the source's epochs do not go down from %d", f.mirrorEpoch)
-}
-
 // jump goes on at the source's log start (case C03).
-func (q *part) jump(f facts) {
+func (q *part) jump(f plan.Histories) {
 	var lost int64
 	err := q.target(func() (err error) {
-		lost, err = q.Target.JumpTo(q.ctx, f.generation, f.sourceStart, q.pool.cfg.Load().KeepHoles)
+		lost, err = q.Target.JumpTo(q.ctx, f.Generation, f.SourceStart, q.pool.cfg.Load().KeepHoles)
 		return err
 	})
-	if q.targetFailed(err, fmt.Sprintf("go on at %d, the source's log start", f.sourceStart)) {
+	if q.targetFailed(err, fmt.Sprintf("go on at %d, the source's log start", f.SourceStart)) {
 		return
 	}
 	q.splice, q.last.known, q.noEpoch = true, false, true
 	q.mu.Lock()
 	q.status.LostRecords += lost
 	q.mu.Unlock()
-	q.pool.tell(Event{Mirror: q.Mirror, Kind: "lost", From: f.mirrorEnd, To: f.sourceStart,
-		Err: fmt.Errorf("the source removed offsets %d to %d of %s before they were mirrored: %d are lost", f.mirrorEnd, f.sourceStart-1, q.Source, lost)})
+	q.pool.tell(Event{Mirror: q.Mirror, Kind: "lost", From: f.MirrorEnd, To: f.SourceStart,
+		Err: fmt.Errorf("the source removed offsets %d to %d of %s before they were mirrored: %d are lost", f.MirrorEnd, f.SourceStart-1, q.Source, lost)})
 	q.well()
 }
 
 // truncate cuts what the source lost (rule E2, case C05).
-func (q *part) truncate(f facts, v verdictOf) {
-	err := q.target(func() error { return q.Target.TruncateMirror(q.ctx, f.generation, v.to, v.why.Error()) })
-	if q.targetFailed(err, fmt.Sprintf("truncate to %d", v.to)) {
+func (q *part) truncate(f plan.Histories, v plan.Aligned) {
+	err := q.target(func() error { return q.Target.TruncateMirror(q.ctx, f.Generation, v.To, v.Why.Error()) })
+	if q.targetFailed(err, fmt.Sprintf("truncate to %d", v.To)) {
 		return
 	}
 	q.splice, q.last.known, q.short = true, false, 0
-	q.pool.tell(Event{Mirror: q.Mirror, Kind: "truncated", From: f.mirrorEnd, To: v.to, Epoch: f.sourceEpoch, Err: v.why})
+	q.pool.tell(Event{Mirror: q.Mirror, Kind: "truncated", From: f.MirrorEnd, To: v.To, Epoch: f.SourceEpoch, Err: v.Why})
 	q.well()
 }
 
 // blame shows what the histories do not explain, at once or the second time it is seen.
-func (q *part) blame(f facts, v verdictOf) {
-	if v.twice {
+func (q *part) blame(f plan.Histories, v plan.Aligned) {
+	if v.Twice {
 		if q.short++; q.short < 2 {
 			q.notBefore = time.Now().Add(q.pool.cfg.Load().Backoff)
 			return
 		}
 	}
-	q.fail(v.fault, v.why, stuckWait)
+	q.fail(Fault(v.Fault), v.Why, stuckWait)
 }
 
 // targetFailed shows why the mirror could not be changed. A stale order is none: the next look finds the mirror as it is then.

@@ -1,26 +1,11 @@
 package fetcher
 
 import (
-	"bytes"
-
 	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/hawserio/hawser/link/plan"
 )
 
-// doubt is why a partition's history must be compared with the source's.
-type doubt int
-
-const (
-	// histories: the source's end or its epochs do not fit the mirror's.
-	histories doubt = iota
-	// outOfRange: the source has not got the offset asked for.
-	outOfRange
-	// rewritten: the source compacted the mirror's last batch or removed it, so that its bytes prove nothing.
-	rewritten
-	// content: the source has other bytes than the mirror at the same offsets.
-	content
-)
-
-func (q *part) mend(why doubt) verdict {
+func (q *part) mend(why plan.Doubt) verdict {
 	q.doubt = why
 	return mend
 }
@@ -33,51 +18,18 @@ func (q *part) spliced(f *Fetched) verdict {
 	}
 	if len(f.Batches) < batch.HeaderSize {
 		if f.HighWatermark >= 0 && f.HighWatermark < last.NextOffset() {
-			return q.mend(histories)
+			return q.mend(plan.DoubtHistories)
 		}
 		return stay // it found no room in this answer
 	}
-	switch compare(last, f.Batches) {
-	case sameBatch:
+	switch plan.Compare(last, f.Batches) {
+	case plan.SameBatch:
 		q.splice, q.aligned = false, false
 		q.well()
 		return stay
-	case compactedBatch:
-		return q.mend(rewritten)
+	case plan.CompactedBatch:
+		return q.mend(plan.DoubtRewritten)
 	default:
-		return q.mend(content)
+		return q.mend(plan.DoubtContent)
 	}
-}
-
-// likeness is how a batch of the source looks beside the mirror's.
-type likeness int
-
-const (
-	sameBatch likeness = iota
-	compactedBatch
-	otherBatch
-)
-
-// compare looks at two headers; source may be longer, its CRC is not checked. Kafka's cleaner keeps a batch's
-// offsets, epoch and producer and leaves fewer records, or only adds a delete horizon (KIP-534); a batch
-// without records it may remove, and then a later one stands at the offset.
-func compare(mirror batch.Batch, source []byte) likeness {
-	if bytes.Equal(mirror[:batch.HeaderSize], source[:batch.HeaderSize]) {
-		return sameBatch
-	}
-	if _, err := batch.SizeOf(source); err != nil {
-		return otherBatch
-	}
-	other := batch.Batch(source)
-	switch {
-	case other.BaseOffset() > mirror.LastOffset():
-		return compactedBatch
-	case other.BaseOffset() == mirror.BaseOffset() && other.LastOffset() == mirror.LastOffset() &&
-		other.LeaderEpoch() == mirror.LeaderEpoch() &&
-		other.ProducerID() == mirror.ProducerID() && other.ProducerEpoch() == mirror.ProducerEpoch() &&
-		other.IsControl() == mirror.IsControl() && other.IsTransactional() == mirror.IsTransactional() &&
-		(other.Count() < mirror.Count() || other.HasDeleteHorizon() && !mirror.HasDeleteHorizon()):
-		return compactedBatch
-	}
-	return otherBatch
 }

@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/hawserio/hawser/kafka"
+)
+
+// Doubt is why a partition's history must be compared with the source's.
+type Doubt int
+
+// The doubts.
+const (
+	// DoubtHistories: the source's end or its epochs do not fit the mirror's.
+	DoubtHistories Doubt = iota
+	// DoubtRange: the source has not got the offset asked for.
+	DoubtRange
+	// DoubtRewritten: the source compacted the mirror's last batch or removed it, so that its bytes prove nothing.
+	DoubtRewritten
+	// DoubtContent: the source has other bytes than the mirror at the same offsets.
+	DoubtContent
+)
+
+// Histories are both sides' histories at one moment, for Align.
+type Histories struct {
+	Doubt       Doubt
+	Source      kafka.TopicPartition
+	Known       bool // the source names topics by id, and the id is the one it was
+	Generation  int64
+	Empty       bool // the mirror holds no batch
+	MirrorStart kafka.Offset
+	MirrorEnd   kafka.Offset
+	MirrorEpoch kafka.LeaderEpoch // of the mirror's last batch
+	SourceStart kafka.Offset
+	SourceEnd   kafka.Offset // its high watermark
+	SourceEpoch kafka.LeaderEpoch
+	Shared      kafka.Offset // exclusive end of the history both share by epochs, at most MirrorEnd
+	Forgotten   bool         // the source knows no epoch as old as the mirror's last
+}
+
+// Course is how a mirror goes on.
+type Course int
+
+// The courses.
+const (
+	GoOn      Course = iota // the histories agree
+	LookAgain               // nothing is wrong yet, the source is only not there again
+	Jump                    // to the source's log start: what lies between was removed there
+	Truncate                // to Aligned.To: the source lost what lies above
+	Blame                   // Aligned.Fault: the histories do not explain it
+)
+
+// Aligned is a course with its reason.
+type Aligned struct {
+	Course Course
+	To     kafka.Offset // Truncate
+	Fault  Fault        // Blame
+	Twice  bool         // Blame only when seen twice in a row
+	Why    error
+}
+
+// Align decides, from both histories, how a mirror goes on. It is all there is of the rules about
+// divergence (rules E2, E6, cases C03 to C05), and neither asks nor changes anything.
+func Align(h Histories) Aligned {
+	switch {
+	case h.SourceStart > h.SourceEnd:
+		return Aligned{Course: LookAgain} // two answers of two moments, or nonsense
+	case h.SourceStart > h.MirrorEnd:
+		return Aligned{Course: Jump}
+	case h.Empty && h.SourceEnd < h.MirrorEnd:
+		return Aligned{Course: Blame, Twice: true, Fault: Truncated,
+			Why: fmt.Errorf("source partition %s ends at %d, before the mirror's first offset %d", h.Source, h.SourceEnd, h.MirrorEnd)}
+	case h.Empty:
+		return Aligned{Course: GoOn}
+	case h.SourceEpoch >= 0 && h.SourceEpoch < h.MirrorEpoch:
+		return Aligned{Course: Blame, Twice: true, Fault: EpochWentBack,
+			Why: fmt.Errorf("source partition %s is in leader epoch %d, but the mirror holds batches of epoch %d: the source was restored from an older state or made anew", h.Source, h.SourceEpoch, h.MirrorEpoch)}
+	case h.Forgotten && h.SourceStart >= h.MirrorEnd:
+		return Aligned{Course: GoOn}
+	case h.Shared < h.MirrorEnd && h.SourceEpoch > h.MirrorEpoch:
+		return Aligned{Course: Truncate, To: max(h.Shared, h.MirrorStart),
+			Why: fmt.Errorf("source partition %s lost its tail: in leader epoch %d its history leaves the mirror's (epoch %d, end %d) at offset %d", h.Source, h.SourceEpoch, h.MirrorEpoch, h.MirrorEnd, h.Shared)}
+	case h.Shared < h.MirrorEnd:
+		return Aligned{Course: Blame, Twice: true, Fault: Truncated,
+			Why: fmt.Errorf("source partition %s ends at %d, before the mirror's end %d, and no later leader epoch than %d explains it: the source lost data it had acknowledged, was restored from an older state, or was made anew", h.Source, h.Shared, h.MirrorEnd, h.SourceEpoch)}
+	case h.Doubt == DoubtContent && !h.Known:
+		return Aligned{Course: Blame, Fault: TopicIDChanged,
+			Why: fmt.Errorf("source partition %s holds another batch than the mirror just below offset %d, in the same leader epoch: the topic seems to have been deleted and made anew", h.Source, h.MirrorEnd)}
+	case h.Doubt == DoubtContent:
+		return Aligned{Course: Blame, Fault: Truncated,
+			Why: fmt.Errorf("source partition %s holds another batch than the mirror just below offset %d, and its leader epochs do not explain it", h.Source, h.MirrorEnd)}
+	case h.SourceEnd < h.MirrorEnd:
+		return Aligned{Course: LookAgain} // a new leader, whose high watermark is not there yet
+	}
+	return Aligned{Course: GoOn}
+}
+
+// Epochs is what FindShared must know of a mirror's log.
+type Epochs interface {
+	Epochs() []kafka.EpochStart
+	EpochEnd(epoch kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset)
+}
+
+// FindShared finds h.Shared, the end of the history that both sides share: ask is put one epoch of the mirror's
+// after another, from the last down, and answers as OffsetForLeaderEpoch of the source does (KIP-101, KIP-279).
+func FindShared(h *Histories, mirror Epochs, ask func(kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset, error)) error {
+	wanted := h.MirrorEpoch
+	for range len(mirror.Epochs()) + 2 {
+		epoch, end, err := ask(wanted)
+		if err != nil {
+			return err
+		}
+		if epoch < 0 || end < 0 {
+			h.Forgotten = true
+			h.Shared = min(h.SourceStart, h.MirrorEnd)
+			return nil
+		}
+		own, ownEnd := mirror.EpochEnd(epoch)
+		switch {
+		case own == epoch:
+			h.Shared = min(end, ownEnd, h.MirrorEnd)
+			return nil
+		case own < 0:
+			h.Shared = min(h.MirrorStart, end)
+			return nil
+		}
+		wanted = own
+	}
+	return fmt.Errorf("the source's epochs do not go down from %d", h.MirrorEpoch)
+}
