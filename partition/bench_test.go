@@ -129,7 +129,7 @@ func manyMirrors(t testing.TB, count int) (*bed, []kafka.TopicID) {
 			bed.must(p.AppendMirrored(t.Context(), Mirrored{1, round, data}))
 		}
 		if round == 0 {
-			bed.must(inParallel(bed.all(nil), func(p *Partition) error {
+			bed.must(bed.inParallel(bed.all(nil), func(p *Partition) error {
 				p.syncOnce()
 				return p.Err()
 			}))

@@ -44,7 +44,7 @@ func (o *Owner) Open(topic *meta.Topic, states *meta.Partitions, cfg TopicConfig
 		p.marks.firstOpen = kafka.NoOffset
 		todo = append(todo, p)
 	}
-	err := inParallel(todo, func(p *Partition) error {
+	err := o.inParallel(todo, func(p *Partition) error {
 		if err := p.open(); err != nil {
 			p.fail(err)
 		}

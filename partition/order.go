@@ -1,8 +1,6 @@
 package partition
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -32,9 +30,7 @@ var errSettled = errors.New("nothing to do")
 // the reconciler finishes it. The errors are in the orders, and joined.
 func (o *Owner) carryOut(ctx context.Context, orders []*order) error {
 	// One order of locks, so that two callers with many partitions each cannot wait for each other.
-	slices.SortFunc(orders, func(a, b *order) int {
-		return cmp.Or(bytes.Compare(a.p.id.Topic[:], b.p.id.Topic[:]), cmp.Compare(a.p.id.Partition, b.p.id.Partition))
-	})
+	slices.SortFunc(orders, func(a, b *order) int { return byID(a.p, b.p) })
 	for i, w := range orders {
 		if err := w.p.lockOrder(ctx); err != nil {
 			for _, locked := range orders[:i] {
@@ -48,12 +44,12 @@ func (o *Owner) carryOut(ctx context.Context, orders []*order) error {
 			w.p.unlockOrder()
 		}
 	}()
-	each(orders, (*order).begin)
+	o.each(orders, (*order).begin)
 	if plantActBeforeStore {
-		each(orders, func(w *order) error { return w.p.actBeforeStore(w.mutate) })
+		o.each(orders, func(w *order) error { return w.p.actBeforeStore(w.mutate) })
 	}
 	storeOrders(o.storer, orders)
-	each(orders, func(w *order) error { return w.p.settle() })
+	o.each(orders, func(w *order) error { return w.p.settle() })
 	var errs []error
 	for _, w := range orders {
 		if errors.Is(w.err, errSettled) {
@@ -68,7 +64,7 @@ func (o *Owner) carryOut(ctx context.Context, orders []*order) error {
 }
 
 // each runs a step of every order that has not failed, some at a time.
-func each(orders []*order, step func(*order) error) {
+func (o *Owner) each(orders []*order, step func(*order) error) {
 	byPartition := make(map[*Partition]*order, len(orders))
 	var todo []*Partition
 	for _, w := range orders {
@@ -77,7 +73,7 @@ func each(orders []*order, step func(*order) error) {
 			todo = append(todo, w.p)
 		}
 	}
-	_ = inParallel(todo, func(p *Partition) error {
+	_ = o.inParallel(todo, func(p *Partition) error {
 		byPartition[p].err = step(byPartition[p]) // each order keeps its own
 		return nil
 	})

@@ -1,11 +1,15 @@
 package partition
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +39,10 @@ type Config struct {
 	Unsafe         bool          // no sync: the high watermark is the written end (comparison runs only)
 	Logger         *slog.Logger
 	Now            func() time.Time // time.Now where nil
+	// Workers is how many files are synced at once (32 where it is 0), and 1 opens and closes one by one as well: so
+	// that a simulation sees one order of events.
+	Workers int
+	Random  func() uint32 // of the epochs that stopped mirrors begin (rule E1); math/rand's where nil
 }
 
 // TopicConfig is what the partition must know of its topic's configs.
@@ -86,6 +94,9 @@ func NewOwner(cfg Config, st store.Store, stream Stream) *Owner {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Random == nil {
+		cfg.Random = rand.Uint32
 	}
 	o := &Owner{cfg: cfg, store: st, storer: &storer{stream: stream}, syncer: newSyncer(cfg), partitions: map[kafka.PartitionID]*Partition{}}
 	o.decoding = make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0)))
@@ -191,7 +202,7 @@ func (o *Owner) Close() error {
 	o.reconciler.close()
 	o.syncer.close()
 	leaving := kafka.Errorf(kafka.NotLeaderForPartition, "The broker is shutting down.")
-	return inParallel(o.all(nil), func(p *Partition) error { return p.close(leaving) })
+	return o.inParallel(o.all(nil), func(p *Partition) error { return p.close(leaving) })
 }
 
 // close takes the partition out of service for good, then syncs and closes its log.
@@ -222,9 +233,13 @@ func (p *Partition) close(why error) error {
 }
 
 // inParallel runs do for each, some at a time, and joins the errors.
-func inParallel(list []*Partition, do func(*Partition) error) error {
+func (o *Owner) inParallel(list []*Partition, do func(*Partition) error) error {
 	var g errgroup.Group
 	g.SetLimit(openAtOnce)
+	if o.cfg.Workers == 1 {
+		g.SetLimit(1)
+		slices.SortFunc(list, byID)
+	}
 	errs := make([]error, len(list))
 	for i, p := range list {
 		g.Go(func() error {
@@ -234,4 +249,8 @@ func inParallel(list []*Partition, do func(*Partition) error) error {
 	}
 	_ = g.Wait() // each has its own error
 	return errors.Join(errs...)
+}
+
+func byID(a, b *Partition) int {
+	return cmp.Or(bytes.Compare(a.id.Topic[:], b.id.Topic[:]), cmp.Compare(a.id.Partition, b.id.Partition))
 }

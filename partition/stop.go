@@ -3,7 +3,6 @@ package partition
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/hawserio/hawser/kafka"
@@ -51,7 +50,7 @@ func (o *Owner) StopMirrors(ctx context.Context, topics []kafka.TopicID, link st
 // stopOrder stops one mirror, naming at most so many of its last batches.
 func (p *Partition) stopOrder(link string, marks int) *order {
 	var stop meta.StopPoint
-	random := rand.Uint32()
+	random := p.owner.cfg.Random()
 	w := &order{p: p, stops: true, prepare: func() (err error) {
 		if p.Entry().Role == meta.RoleOpen {
 			return errSettled // what was stored is kept; the markers it owes were written before it opened

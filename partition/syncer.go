@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -15,6 +16,7 @@ const syncWorkers = 32
 // syncer is the group commit of all partitions: a partition whose sync runs
 // gathers what is appended meanwhile, and is synced again for all of it at once.
 type syncer struct {
+	many      int // workers
 	delay     time.Duration
 	lazyBytes int64 // unsynced bytes at which nothing waits any more
 	maxBytes  int64 // and at which appends wait
@@ -53,11 +55,11 @@ const (
 )
 
 func newSyncer(cfg Config) *syncer {
-	s := &syncer{delay: cfg.SyncDelay, lazyBytes: cfg.SyncBytes, maxBytes: cfg.UnsyncedMax, room: make(chan struct{})}
+	s := &syncer{many: cmp.Or(cfg.Workers, syncWorkers), delay: cfg.SyncDelay, lazyBytes: cfg.SyncBytes, maxBytes: cfg.UnsyncedMax, room: make(chan struct{})}
 	s.work = sync.NewCond(&s.mu)
 	s.timer = time.AfterFunc(time.Hour, s.due)
 	s.timer.Stop()
-	for range syncWorkers {
+	for range s.many {
 		s.workers.Go(s.run)
 	}
 	return s
@@ -189,7 +191,7 @@ func (s *syncer) pick() (*Partition, need) {
 			return p, atOnce
 		}
 	}
-	if !s.lazyDue || s.lazyRunning >= syncWorkers/2 {
+	if !s.lazyDue || s.lazyRunning >= max(1, s.many/2) {
 		return nil, clean
 	}
 	for len(s.lazy) > 0 {
