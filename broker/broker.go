@@ -255,6 +255,7 @@ func (b *Broker) openLinks(ctx context.Context) error {
 			}
 		},
 		ReplicationFactor: int16(b.values.Int("default.replication.factor")),
+		Version:           b.cfg.Version,
 		Logger:            b.log,
 	})
 	b.onClose(func() error { b.links.Close(); return nil })
@@ -294,6 +295,7 @@ func (b *Broker) openKafka(context.Context) error {
 		ProducerID:   b.ids.Next,
 		LogDir:       handler.LogDir{Path: b.cfg.Dir, Space: volumeSpace(b.cfg.Dir)},
 		Mirrors:      &mirrors{b},
+		Peers:        b.links,
 		Transactions: transactions{b.txns},
 		Authorizer:   b.authorizer(),
 		Security:     b.keeper,

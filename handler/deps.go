@@ -29,6 +29,7 @@ type Deps struct {
 	ProducerID   func(context.Context) (kafka.ProducerID, error)
 	LogDir       LogDir
 	Mirrors      Mirrors      // nil: this broker has no links
+	Peers        Peers        // nil: the private API keys of links are not offered
 	Transactions Transactions // nil: transactions are not offered
 	Authorizer   Authorizer   // nil: everyone may do everything
 	Security     Security     // nil: there are no ACLs, credentials and quotas to be managed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/hawserio/hawser/link/peer"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -35,7 +36,7 @@ func on[Rq kmsg.Request](fn func(context.Context, *call, Rq) (kmsg.Response, err
 	return func(ctx context.Context, c *call, rq kmsg.Request) (kmsg.Response, error) { return fn(ctx, c, rq.(Rq)) }
 }
 
-// apis is every API that the door serves, by key.
+// apis is every API of Kafka's that the door serves, by key; privateRows are those of our own.
 var apis = []api{
 	{key: 0, name: "Produce", min: 0, max: 13, handle: on(produce), note: "versions 0-2 are listed for old librdkafka and answered UNSUPPORTED_VERSION, as Apache Kafka 4 does (KAFKA-18659)"},
 	{key: 1, name: "Fetch", min: 4, max: 18, handle: on(fetch)},
@@ -101,6 +102,12 @@ func newTable(d *Deps) table {
 		}
 		t[row.key] = &row
 	}
+	if d.Peers == nil {
+		return t
+	}
+	for _, row := range privateRows() {
+		t[row.key] = &row
+	}
 	return t
 }
 
@@ -122,6 +129,9 @@ func (t table) request(key, version int16) (*api, kmsg.Request) {
 		return nil, nil
 	}
 	rq := kmsg.RequestForKey(key)
+	if rq == nil {
+		rq = peer.NewRequest(peer.Key(key))
+	}
 	rq.SetVersion(version)
 	return row, rq
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hawserio/hawser/link/peer"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -117,6 +118,20 @@ func protocolDocument() string {
 			versions = fmt.Sprint(row.min)
 		}
 		fmt.Fprintf(&doc, "| %d | %s | %s | %s |\n", row.key, row.name, versions, note)
+	}
+	doc.WriteString("\n## Private API keys\n\nGenerated from the table in `link/peer/peer.go`. Two hawser clusters speak them over a link, with the link's credentials; other clients pass over\n")
+	doc.WriteString("keys that they do not know. Rights are needed at the answering cluster: on the cluster, and on every topic that a request names.\n\n")
+	doc.WriteString("| key | API | versions | cluster | topics | what |\n|---|---|---|---|---|---|\n")
+	for _, row := range peer.Rows() {
+		topics := "-"
+		if row.Topic != kmsg.ACLOperationUnknown {
+			topics = row.Topic.String()
+		}
+		versions := fmt.Sprintf("%d-%d", row.Min, row.Max)
+		if row.Min == row.Max {
+			versions = fmt.Sprint(row.Min)
+		}
+		fmt.Fprintf(&doc, "| %d | %s | %s | %s | %s | %s |\n", row.Key, row.Name, versions, row.Cluster, topics, row.Doc)
 	}
 	return doc.String()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
+	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/meta"
 )
@@ -28,7 +29,8 @@ type fakeSource struct {
 	acls    []meta.ACL
 	aclsErr error
 	probes  int
-	moving  int // how many of the next ListOffset are answered as by a leader that does not know yet
+	other   *Links // the source's own links, where it is a hawser
+	moving  int    // how many of the next ListOffset are answered as by a leader that does not know yet
 }
 
 func newFakeSource() *fakeSource {
@@ -81,6 +83,19 @@ func (s *fakeSource) Probe(context.Context) (source.Probe, error) {
 	defer s.mu.Unlock()
 	s.probes++
 	return source.Probe{ClusterID: s.id, Brokers: slices.Clone(s.brokers)}, s.err
+}
+
+func (s *fakeSource) Call(ctx context.Context, rq *peer.Request) ([]byte, error) {
+	s.mu.Lock()
+	other, err := s.other, s.err
+	s.mu.Unlock()
+	switch {
+	case err != nil:
+		return nil, err
+	case other == nil:
+		return nil, peer.ErrNotHawser
+	}
+	return other.Answer(ctx, "User:link", rq)
 }
 
 func (s *fakeSource) ProbeBrokers(_ context.Context, list []source.Broker) []source.Broker {

@@ -9,6 +9,7 @@ import (
 	"github.com/hawserio/hawser/group"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
+	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
@@ -26,6 +27,7 @@ type Env struct {
 	ConfigsChanged func(id kafka.TopicID)
 	// ReplicationFactor is a new mirror's where the order names none; 0 is 1.
 	ReplicationFactor int16
+	Version           string     // hawser's, told to the other cluster of a link
 	Events            event.Sink // nil: one log line each
 	Logger            *slog.Logger
 	Now               func() time.Time
@@ -75,6 +77,7 @@ type Source interface {
 	Groups(ctx context.Context) ([]string, error)
 	GroupOffsets(ctx context.Context, groups []string, topics []string) (map[string]source.GroupOffsets, error)
 	ACLs(ctx context.Context) ([]meta.ACL, error)
+	Call(ctx context.Context, rq *peer.Request) ([]byte, error)
 	Close()
 }
 

@@ -168,6 +168,7 @@ func (cfg Config) options(d dialer) ([]kgo.Opt, error) {
 		kgo.MetadataMaxAge(time.Hour),
 		kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.DisableClientMetrics(),
+		kgo.MaxVersions(offeredVersions()),
 	}
 	mechanism, err := cfg.Security.mechanism()
 	if err != nil {
