@@ -143,13 +143,52 @@ type Mirror struct {
 	Error         string        `json:"error,omitempty"` // a mirror_topic_error name
 	ErrorText     string        `json:"error_text,omitempty"`
 	StartSpec     string        `json:"start_spec"` // mirror.start.offset.spec when it was made
-	Reversal      string        `json:"reversal,omitempty"`
+	// Turn is the reversal or restore that the topic is in or was in last; Turns counts those that it ordered itself.
+	Turn  *Turn `json:"turn,omitempty"`
+	Turns int64 `json:"turns,omitempty"`
+	// Pledge is set while another cluster's topic is being restored from this one.
+	Pledge *Pledge `json:"pledge,omitempty"`
 	// LastSourceFetchOffset by partition, written when it stops; -1 for never.
 	LastSourceFetchOffset []kafka.Offset `json:"last_source_fetch_offset,omitempty"`
 	// Lost counts records that the source removed before they were mirrored, by partition (case C03).
 	Lost []int64 `json:"lost,omitempty"`
 	// Synced holds configs taken from the source, by Kafka's names; Overrides what was set on the mirror.
 	Overrides map[string]string `json:"overrides,omitempty"`
+}
+
+// Turn is a reversal or a restore, on any side of it. What effects found is stored once (rule D9).
+type Turn struct {
+	ID      string `json:"id"`                // link/plan.TurnID; also the name under which partitions are frozen
+	Restore bool   `json:"restore,omitempty"` // else a reversal
+	Paused  bool   `json:"paused,omitempty"`  // the new mirror begins paused
+	Over    bool   `json:"over,omitempty"`    // ended without a turn
+	Handed  bool   `json:"handed,omitempty"`  // reversal, mirror's side: the source handed over
+	Plain   bool   `json:"plain,omitempty"`   // the topic had no mirror record before: it goes when nothing came of the turn
+	SinceMs int64  `json:"since_ms"`          // Unix ms at which it was ordered, or heard of
+	// Release is set from the restore's order on, until the pledge is known to be gone.
+	Release bool `json:"release,omitempty"`
+	// Ends are the frozen ends that the source stated (mirror's side), by partition, exclusive.
+	Ends []kafka.Offset `json:"ends,omitempty"`
+	// Cuts are what the restore does to each partition.
+	Cuts []RestoreCut `json:"cuts,omitempty"`
+	// Quarantine is the topic that keeps the tails.
+	Quarantine string `json:"quarantine,omitempty"`
+}
+
+// RestoreCut is what a restore does to one partition.
+type RestoreCut struct {
+	To   kafka.Offset `json:"to"`             // exclusive end of what stays; NoOffset: emptied and copied again
+	Tail kafka.Offset `json:"tail"`           // what is quarantined is [Tail, End)
+	End  kafka.Offset `json:"end"`            // the frozen end
+	Kept bool         `json:"kept,omitempty"` // the tail is in the quarantine, durably
+}
+
+// Pledge says that the topic stays as it is while topic Topic of cluster Cluster is restored from it (rule T1).
+type Pledge struct {
+	ID      string        `json:"id"` // link/plan.TurnID
+	Topic   kafka.TopicID `json:"topic"`
+	Cluster string        `json:"cluster"`
+	SinceMs int64         `json:"since_ms"`
 }
 
 // Deletion remembers that a topic was deleted, so that its directories may be

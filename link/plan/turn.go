@@ -1,0 +1,216 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/mirror"
+)
+
+// TurnID names a reversal or a restore: the id of the topic on the side that ordered it, and the how manieth of that
+// topic it is (rule R1). Every record and message of the turn carries it.
+func TurnID(topic kafka.TopicID, n int64) string {
+	return topic.String() + "/" + strconv.FormatInt(n, 10)
+}
+
+// ParseTurnID reads what TurnID wrote.
+func ParseTurnID(id string) (kafka.TopicID, int64, error) {
+	text, number, is := strings.Cut(id, "/")
+	if !is {
+		return kafka.TopicID{}, 0, fmt.Errorf("%q names no reversal or restore", id)
+	}
+	topic, err := kafka.ParseTopicID(text)
+	if err != nil {
+		return kafka.TopicID{}, 0, fmt.Errorf("%q names no reversal or restore: %w", id, err)
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 1 {
+		return kafka.TopicID{}, 0, fmt.Errorf("%q names no reversal or restore: bad number", id)
+	}
+	return topic, n, nil
+}
+
+// Word is what the mirror's side of a reversal says of it when the source's side asks.
+type Word uint8
+
+// The words. The zero value is no answer at all.
+const (
+	Silent          Word = iota // no answer: out of reach, or it refused to speak
+	Live                        // under way
+	Dead                        // over without a turn, and the topic is still read-only there
+	Completed                   // STOPPED there, by this reversal, and handed over before
+	CompletedPaused             // the same, ordered with pause
+	Aborted                     // STOPPED there, or about to be, by something else than this reversal
+	Unheard                     // not known there: the topic or its record is gone
+)
+
+var wordNames = [...]string{
+	Silent: "SILENT", Live: "LIVE", Dead: "DEAD", Completed: "COMPLETED", CompletedPaused: "COMPLETED_PAUSED", Aborted: "ABORTED", Unheard: "UNKNOWN",
+}
+
+// String is the word on the wire.
+func (w Word) String() string {
+	if int(w) < len(wordNames) {
+		return wordNames[w]
+	}
+	return fmt.Sprintf("WORD_%d", uint8(w))
+}
+
+// ParseWord reads a word of the wire; one that this version does not know says nothing.
+func ParseWord(text string) Word {
+	for w, name := range wordNames {
+		if name == text {
+			return Word(w)
+		}
+	}
+	return Silent
+}
+
+// TurnFacts is what one side's record says of its last turn.
+type TurnFacts struct {
+	State    mirror.State
+	Topic    kafka.TopicID
+	Turns    int64  // how many turns the topic has ordered
+	ID       string // the last turn it was in
+	Over     bool   // that turn ended without a turn (KillReversal)
+	Handed   bool   // the source handed over: STOPPING and STOPPED complete it
+	Paused   bool   // ordered with pause
+	Recorded bool   // there is a mirror record at all
+}
+
+// Speak is what the mirror's side says of the reversal id (rules R1, R4). It never says Dead before its own record does.
+func Speak(f TurnFacts, id string) Word {
+	topic, n, err := ParseTurnID(id)
+	if err != nil || !f.Recorded || topic != f.Topic || n > f.Turns {
+		return Unheard
+	}
+	current := f.ID == id && !f.Over
+	switch f.State {
+	case mirror.PendingSynchronize, mirror.PendingHandOver:
+		if current {
+			return Live
+		}
+		return Dead // an earlier one; another is under way
+	case mirror.Stopping:
+		if current && f.Handed {
+			return Live
+		}
+		return Aborted
+	case mirror.Stopped:
+		switch {
+		case current && f.Handed && f.Paused:
+			return CompletedPaused
+		case current && f.Handed:
+			return Completed
+		}
+		return Aborted
+	case mirror.Active, mirror.Paused, mirror.PendingStopped, mirror.Failed:
+		return Dead
+	}
+	// Its side of the topic is in another turn by now, and may have been written to before.
+	return Aborted
+}
+
+// Hear is what the source's side makes of a word about the reversal that it is in. ends says whether the stop points that came with
+// it equal its own frozen ends in every partition. is is false where nothing is to be done; problem then says what an
+// operator should know, its Code empty where all is well.
+func Hear(state mirror.State, w Word, ends bool) (e mirror.Event, is bool, problem Problem) {
+	switch w {
+	case Live:
+		return 0, false, Problem{}
+	case Dead:
+		return mirror.PeerDead, true, Problem{}
+	case Completed, CompletedPaused:
+		switch {
+		case state != mirror.HandedOver:
+			return mirror.PeerUnclear, false, Problem{codeIllegal, "the mirror says that it completed a reversal that was not handed over: fail this topic over to write here, or restore it"}
+		case !ends:
+			return mirror.PeerUnclear, false, Problem{codeIllegal, "the mirror stopped at other ends than were stated: fail this topic over to write here, or restore it from there"}
+		case w == CompletedPaused:
+			return mirror.PeerCompletedPaused, true, Problem{}
+		}
+		return mirror.PeerCompleted, true, Problem{}
+	case Aborted:
+		return mirror.PeerUnclear, false, Problem{codeIllegal, "the mirror was failed over, which ended the reversal: fail this topic over to write here as well, and restore one of the two"}
+	case Unheard:
+		return mirror.PeerUnclear, false, Problem{"REMOTE_MIRROR_NOT_FOUND_ERROR", "the other cluster does not know the reversal: its mirror topic was deleted or made again; fail this topic over to write here"}
+	}
+	return mirror.PeerUnclear, false, Problem{codeUnreachable, "the other cluster does not say how the reversal stands; fail this topic over if it does not come back"}
+}
+
+// SideFacts is what is known of a topic that the other side wants frozen, or pledged.
+type SideFacts struct {
+	Topic   string
+	State   mirror.State // Stopped for a topic without a record
+	Pledged string       // the restore it is pledged to, "" for none
+	Turn    string       // the turn it is in
+}
+
+// MayFreeze says why a topic is not frozen for the other side's reversal (rules R7, T1).
+func MayFreeze(f SideFacts, id string) error {
+	switch {
+	case f.Pledged != "":
+		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is pledged to the restore %s: nothing else may happen to it until that is done.", f.Topic, f.Pledged)
+	case f.State == mirror.Stopped:
+		return nil
+	case (f.State == mirror.PendingMirror || f.State == mirror.HandedOver) && f.Turn == id:
+		return nil
+	case f.State == mirror.PendingMirror || f.State == mirror.HandedOver || f.State == mirror.Reopening:
+		return kafka.Errorf(kafka.ReassignmentInProgress, "Topic '%s' is frozen for an earlier reversal still.", f.Topic)
+	case f.State == mirror.PendingSetup || f.State == mirror.PendingRestore:
+		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is being restored.", f.Topic)
+	}
+	return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is itself a mirror: reverse its own link first, or promote it.", f.Topic)
+}
+
+// MayHandOver says why a reversal is not handed over (rule R2).
+func MayHandOver(f SideFacts, id string) error {
+	if (f.State == mirror.PendingMirror || f.State == mirror.HandedOver) && f.Turn == id {
+		return nil
+	}
+	return kafka.Errorf(kafka.InvalidRequest, "The reversal %s is over: topic '%s' is not frozen for it.", id, f.Topic)
+}
+
+// PledgeFacts is a STOPPED mirror that is asked to stay as it is while the other side is restored from it.
+type PledgeFacts struct {
+	SideFacts
+	Recorded      bool          // it is or was a mirror
+	SourceTopicID kafka.TopicID // of what it mirrored
+	SourceCluster string
+}
+
+// MayPledge says why no pledge is given to the restore id of topic on cluster (rules T1, T10).
+func MayPledge(f PledgeFacts, id string, topic kafka.TopicID, cluster string) error {
+	switch {
+	case !f.Recorded:
+		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' never was a mirror, so nothing can be restored from it.", f.Topic)
+	case f.SourceCluster != cluster || f.SourceTopicID != topic:
+		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' was a mirror of another topic: the one of that name was deleted and made again, or is on another cluster.", f.Topic)
+	case f.State != mirror.Stopped:
+		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is not STOPPED but %s: promote it or fail it over first, then restore.", f.Topic, mirror.Status(f.State, mirror.LinkActive, mirror.SourceReachable))
+	case f.Pledged != "" && f.Pledged != id:
+		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is pledged to another restore, %s.", f.Topic, f.Pledged)
+	}
+	return nil
+}
+
+// Drained reports whether a mirror has all that was frozen: its synced ends equal the frozen ones in every partition that the source
+// has (rule R7). text says what is missing. beyond is set where the mirror has more than the source states, which ends the reversal.
+func Drained(ends, synced []kafka.Offset) (done, beyond bool, text string) {
+	if len(ends) != len(synced) {
+		return false, len(synced) > len(ends), fmt.Sprintf("the source has %d partitions, the mirror %d", len(ends), len(synced))
+	}
+	var missing int64
+	for p, end := range ends {
+		if synced[p] > end {
+			return false, true, fmt.Sprintf("partition %d ends at offset %d here, but at %d on the source", p, synced[p], end)
+		}
+		missing += int64(end - synced[p])
+	}
+	if missing > 0 {
+		return false, false, fmt.Sprintf("%d offsets are still to be mirrored", missing)
+	}
+	return true, false, ""
+}

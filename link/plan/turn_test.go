@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/mirror"
+)
+
+func TestTurnIDRoundTrip(t *testing.T) {
+	topic := kafka.NewTopicID()
+	got, n, err := ParseTurnID(TurnID(topic, 7))
+	if err != nil || got != topic || n != 7 {
+		t.Errorf("read %v %d %v", got, n, err)
+	}
+	for _, bad := range []string{"", "x", "x/1", topic.String(), topic.String() + "/", topic.String() + "/0", topic.String() + "/x"} {
+		if _, _, err := ParseTurnID(bad); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+// Rules R1, R2 and R4: what the mirror's side says of a reversal in each state, and what the source's side makes of it.
+func TestR1_R4_WhatTheMirrorSaysOfAReversal(t *testing.T) {
+	topic := kafka.NewTopicID()
+	first, second := TurnID(topic, 1), TurnID(topic, 2)
+	at := func(s mirror.State, id string, over, handed, paused bool) TurnFacts {
+		return TurnFacts{State: s, Topic: topic, Turns: 2, ID: id, Over: over, Handed: handed, Paused: paused, Recorded: true}
+	}
+	for _, row := range []struct {
+		name  string
+		facts TurnFacts
+		id    string
+		want  Word
+	}{
+		{"under way", at(mirror.PendingSynchronize, second, false, false, false), second, Live},
+		{"about to be handed over", at(mirror.PendingHandOver, second, false, false, false), second, Live},
+		{"an earlier one, another is under way", at(mirror.PendingSynchronize, second, false, false, false), first, Dead},
+		{"refused, mirroring again", at(mirror.Active, second, true, false, false), second, Dead},
+		{"completing", at(mirror.Stopping, second, false, true, false), second, Live},
+		{"failed over in the middle", at(mirror.Stopping, second, true, false, false), second, Aborted},
+		{"failed over", at(mirror.Stopped, second, true, false, false), second, Aborted},
+		{"completed", at(mirror.Stopped, second, false, true, false), second, Completed},
+		{"completed with pause", at(mirror.Stopped, second, false, true, true), second, CompletedPaused},
+		{"an earlier one of a topic that is stopped", at(mirror.Stopped, second, false, true, false), first, Aborted},
+		{"completed, and in another turn by now", at(mirror.PendingMirror, "x", false, false, false), second, Aborted},
+		{"never ordered", at(mirror.Active, second, true, false, false), TurnID(topic, 3), Unheard},
+		{"of another topic", at(mirror.Active, second, true, false, false), TurnID(kafka.NewTopicID(), 1), Unheard},
+		{"no record", TurnFacts{Topic: topic, Turns: 2}, second, Unheard},
+	} {
+		if got := Speak(row.facts, row.id); got != row.want {
+			t.Errorf("%s: %v, want %v", row.name, got, row.want)
+		}
+		if ParseWord(row.want.String()) != row.want {
+			t.Errorf("%v is not read back", row.want)
+		}
+	}
+}
+
+func TestR1_R2_TheSourceBecomesAMirrorOnlyOnItsOwnEnds(t *testing.T) {
+	for _, row := range []struct {
+		state   mirror.State
+		word    Word
+		ends    bool
+		want    mirror.Event
+		is      bool
+		problem bool
+	}{
+		{mirror.PendingMirror, Live, false, 0, false, false},
+		{mirror.PendingMirror, Dead, false, mirror.PeerDead, true, false},
+		{mirror.HandedOver, Dead, false, mirror.PeerDead, true, false},
+		{mirror.HandedOver, Completed, true, mirror.PeerCompleted, true, false},
+		{mirror.HandedOver, CompletedPaused, true, mirror.PeerCompletedPaused, true, false},
+		{mirror.HandedOver, Completed, false, mirror.PeerUnclear, false, true},
+		{mirror.PendingMirror, Completed, true, mirror.PeerUnclear, false, true},
+		{mirror.HandedOver, Aborted, true, mirror.PeerUnclear, false, true},
+		{mirror.PendingMirror, Unheard, false, mirror.PeerUnclear, false, true},
+		{mirror.PendingMirror, Silent, false, mirror.PeerUnclear, false, true},
+	} {
+		e, is, problem := Hear(row.state, row.word, row.ends)
+		if is != row.is || is && e != row.want || (problem.Code != "") != row.problem {
+			t.Errorf("%v hears %v (ends equal: %t): %v %t %v", row.state, row.word, row.ends, e, is, problem)
+		}
+	}
+}
+
+func TestR7_T1_WhoMayBeFrozenPledgedAndHandedOver(t *testing.T) {
+	topic := kafka.NewTopicID()
+	for state, want := range map[mirror.State]bool{
+		mirror.Stopped: true, mirror.PendingMirror: true, mirror.HandedOver: true, mirror.Active: false, mirror.Paused: false,
+		mirror.Failed: false, mirror.PendingSetup: false, mirror.PendingRestore: false, mirror.Reopening: false, mirror.Stopping: false,
+	} {
+		if err := MayFreeze(SideFacts{Topic: "t", State: state, Turn: "R"}, "R"); (err == nil) != want {
+			t.Errorf("freeze a topic that is %v: %v", state, err)
+		}
+		handed := state == mirror.PendingMirror || state == mirror.HandedOver
+		if err := MayHandOver(SideFacts{Topic: "t", State: state, Turn: "R"}, "R"); (err == nil) != handed {
+			t.Errorf("hand over a topic that is %v: %v", state, err)
+		}
+		if MayHandOver(SideFacts{Topic: "t", State: state, Turn: "R"}, "R2") == nil {
+			t.Errorf("a topic that is %v was handed over to another reversal", state)
+		}
+		facts := PledgeFacts{SideFacts: SideFacts{Topic: "t", State: state}, Recorded: true, SourceTopicID: topic, SourceCluster: "A"}
+		if err := MayPledge(facts, "P", topic, "A"); (err == nil) != (state == mirror.Stopped) {
+			t.Errorf("pledge a topic that is %v: %v", state, err)
+		}
+	}
+	stopped := PledgeFacts{SideFacts: SideFacts{Topic: "t", State: mirror.Stopped, Pledged: "P"}, Recorded: true, SourceTopicID: topic, SourceCluster: "A"}
+	if MayPledge(stopped, "P", topic, "A") != nil || MayPledge(stopped, "P2", topic, "A") == nil {
+		t.Error("a pledge is repeated to its own restore, and to no other")
+	}
+	if MayFreeze(stopped.SideFacts, "R") == nil {
+		t.Error("a pledged topic was frozen")
+	}
+	if MayPledge(stopped, "P", kafka.NewTopicID(), "A") == nil || MayPledge(stopped, "P", topic, "B") == nil {
+		t.Error("T10: a pledge was given to another topic than the one it mirrored")
+	}
+}
+
+func TestDrainedWantsEveryPartition(t *testing.T) {
+	if done, _, _ := Drained([]kafka.Offset{5, 7}, []kafka.Offset{5, 7}); !done {
+		t.Error("equal ends are not drained")
+	}
+	if done, beyond, text := Drained([]kafka.Offset{5, 7}, []kafka.Offset{5, 4}); done || beyond || text == "" {
+		t.Error("a lag of 3 is drained")
+	}
+	if done, beyond, _ := Drained([]kafka.Offset{5, 7}, []kafka.Offset{5}); done || beyond {
+		t.Error("a partition is missing, and may come")
+	}
+	if done, beyond, _ := Drained([]kafka.Offset{5}, []kafka.Offset{5, 0}); done || !beyond {
+		t.Error("a partition too many is beyond")
+	}
+	if done, beyond, _ := Drained([]kafka.Offset{5, 7}, []kafka.Offset{6, 7}); done || !beyond {
+		t.Error("more than was frozen is beyond")
+	}
+}
