@@ -27,6 +27,9 @@ type shape struct {
 	before, finish func(t *testing.T, k *Kafka, topic string)
 }
 
+// emptyTopic holds nothing, and begins where it ends.
+const emptyTopic = "s-empty-at-n"
+
 // shapes is every kind of data that a mirror must carry unchanged.
 func shapes() []shape {
 	all := []shape{
@@ -38,7 +41,7 @@ func shapes() []shape {
 			"cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "500",
 		}, fill: fillCompacted, before: compactAndStop},
 		{topic: "s-prefix-deleted", partitions: 1, fill: fillPlain, finish: deletePrefix},
-		{topic: "s-empty-at-n", partitions: 1, fill: fillPlain, finish: deleteEverything},
+		{topic: emptyTopic, partitions: 1, fill: fillPlain, finish: deleteEverything},
 		{topic: "s-large", partitions: 1, configs: map[string]string{"max.message.bytes": "12000000"}, fill: fillLarge},
 		{topic: "s-append-time", partitions: 1, configs: map[string]string{"message.timestamp.type": "LogAppendTime"}, fill: fillPlain},
 		{topic: "s-old-times", partitions: 1, configs: map[string]string{"retention.ms": "-1"}, fill: fillOldTimes},
