@@ -178,7 +178,7 @@ func TestSCRAMLoginByAStrangersClient(t *testing.T) {
 			t.Fatal(*r.ErrorMessage)
 		}
 	}
-	logins, err := auth.NewSASL([]string{"PLAIN", "SCRAM-SHA-256"}, `x.PlainLoginModule required user_bob="b,o=b";`, m.Image)
+	logins, err := auth.NewSASL(auth.SASLConfig{Mechanisms: []string{"PLAIN", "SCRAM-SHA-256"}, JAAS: `x.PlainLoginModule required user_bob="b,o=b";`, Image: m.Image})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func logIn(t *testing.T, logins *auth.SASL, client *scram.ClientConversation) bo
 }
 
 func TestPlainLogin(t *testing.T) {
-	logins, err := auth.NewSASL([]string{"PLAIN"}, `x.PlainLoginModule required user_bob="b,o=b";`, func() *meta.Image { return image() })
+	logins, err := auth.NewSASL(auth.SASLConfig{Mechanisms: []string{"PLAIN"}, JAAS: `x.PlainLoginModule required user_bob="b,o=b";`, Image: func() *meta.Image { return image() }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func FuzzSASL(f *testing.F) {
 	img.Scrams = map[meta.ScramKey]*meta.Scram{{User: "alice", Mechanism: "SCRAM-SHA-256"}: {User: "alice", Mechanism: "SCRAM-SHA-256", Iterations: 4096,
 		Salt: meta.NewSecret("salt"), StoredKey: meta.NewSecret(strings.Repeat("k", 32)), ServerKey: meta.NewSecret(strings.Repeat("s", 32))}}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		logins, err := auth.NewSASL([]string{"PLAIN", "SCRAM-SHA-256"}, "", func() *meta.Image { return img })
+		logins, err := auth.NewSASL(auth.SASLConfig{Mechanisms: []string{"PLAIN", "SCRAM-SHA-256"}, JAAS: "", Image: func() *meta.Image { return img }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ const (
 	Plain       = "PLAIN"
 	ScramSHA256 = "SCRAM-SHA-256"
 	ScramSHA512 = "SCRAM-SHA-512"
+	OAuthBearer = "OAUTHBEARER"
 )
 
 // iterationsMin and iterationsMax are Kafka's bounds (ScramMechanism).

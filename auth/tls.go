@@ -54,15 +54,25 @@ func NewTLS(c TLSConfig) (*tls.Config, error) {
 	default:
 		return nil, fmt.Errorf("ssl.client.auth is %q; it must be none, requested or required", c.ClientAuth)
 	}
-	text, err := textOr(c.CA, c.CALocation)
+	if c.CA == "" && c.CALocation == "" {
+		return nil, errors.New("ssl.client.auth needs ssl.truststore.certificates or ssl.truststore.location")
+	}
+	var err error
+	cfg.ClientCAs, err = Roots(c.CA, c.CALocation)
+	return cfg, err
+}
+
+// Roots reads the authorities to trust, as PEM text, or from the file at location where text is empty.
+func Roots(text, location string) (*x509.CertPool, error) {
+	text, err := textOr(text, location)
 	if err != nil {
 		return nil, fmt.Errorf("read ssl.truststore: %w", err)
 	}
-	cfg.ClientCAs = x509.NewCertPool()
-	if !cfg.ClientCAs.AppendCertsFromPEM([]byte(text)) {
-		return nil, errors.New("ssl.client.auth needs ssl.truststore.certificates or ssl.truststore.location with PEM certificates")
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(text)) {
+		return nil, errors.New("read ssl.truststore: there is no PEM certificate in it")
 	}
-	return cfg, nil
+	return pool, nil
 }
 
 func textOr(text, location string) (string, error) {

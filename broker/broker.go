@@ -280,6 +280,8 @@ func (b *Broker) openKafka(context.Context) error {
 			MaxIdle:           v.Millis("connections.max.idle.ms"),
 			MaxConnections:    int(v.Int("max.connections")),
 			MaxPerIP:          orNone(v.Int("max.connections.per.ip")),
+			LoginMaxBytes:     int32(v.Int("sasl.server.max.receive.size")),
+			FailedLoginDelay:  v.Millis("connection.failed.authentication.delay.ms"),
 			PerIP:             perIP(v.Text("max.connections.per.ip.overrides")),
 			FetchSessions:     orNone(v.Int("max.incremental.fetch.session.cache.slots")),
 			MetadataPage:      int32(v.Int("max.request.partition.size.limit")),

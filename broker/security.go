@@ -2,12 +2,15 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hawserio/hawser/auth"
 	"github.com/hawserio/hawser/config"
@@ -21,8 +24,7 @@ import (
 // openSecurity makes the authorizer, if one is configured, and the keeper of ACLs,
 // credentials and quotas.
 func (b *Broker) openSecurity(context.Context) error {
-	jaas := b.values.ListenerText("", strings.ToLower(auth.Plain), "sasl.jaas.config")
-	logins, err := auth.NewSASL(b.values.List("sasl.enabled.mechanisms"), jaas, b.meta.Image)
+	logins, err := b.loginsOf(httpListener)
 	if err != nil {
 		return err
 	}
@@ -98,7 +100,7 @@ func (b *Broker) listeners() ([]handler.Listener, error) {
 func (b *Broker) secure(l *handler.Listener, protocol string) error {
 	text := func(name string) string { return b.values.ListenerText(l.Name, "", name) }
 	if strings.HasSuffix(protocol, "SSL") {
-		tls, err := auth.NewTLS(auth.TLSConfig{
+		made, err := auth.NewTLS(auth.TLSConfig{
 			Chain: text("ssl.keystore.certificate.chain"), Key: text("ssl.keystore.key"), KeyPassword: text("ssl.key.password"),
 			Location: text("ssl.keystore.location"), CA: text("ssl.truststore.certificates"), CALocation: text("ssl.truststore.location"),
 			ClientAuth: text("ssl.client.auth"), Protocols: strings.Split(text("ssl.enabled.protocols"), ","),
@@ -106,17 +108,78 @@ func (b *Broker) secure(l *handler.Listener, protocol string) error {
 		if err != nil {
 			return err
 		}
-		l.TLS = tls
+		l.TLS = made
 	}
 	if strings.HasPrefix(protocol, "SASL") {
-		mechanisms := strings.Split(text("sasl.enabled.mechanisms"), ",")
-		logins, err := auth.NewSASL(mechanisms, b.values.ListenerText(l.Name, strings.ToLower(auth.Plain), "sasl.jaas.config"), b.meta.Image)
+		logins, err := b.loginsOf(l.Name)
 		if err != nil {
 			return err
 		}
 		l.SASL = authenticator{logins}
 	}
 	return nil
+}
+
+// httpListener is the name by which the HTTP port has security configs of its own: listener.name.http.…
+const httpListener = "http"
+
+// loginsOf is what clients of a listener may log in with.
+func (b *Broker) loginsOf(listener string) (*auth.SASL, error) {
+	mechanisms := strings.Split(strings.ToUpper(strings.ReplaceAll(b.values.ListenerText(listener, "", "sasl.enabled.mechanisms"), " ", "")), ",")
+	c := auth.SASLConfig{
+		Mechanisms: mechanisms,
+		JAAS:       b.values.ListenerText(listener, auth.Plain, "sasl.jaas.config"),
+		Image:      b.meta.Image,
+		Longest: func(mechanism string) time.Duration {
+			return b.values.ListenerMillis(listener, mechanism, "connections.max.reauth.ms")
+		},
+	}
+	if slices.Contains(mechanisms, auth.OAuthBearer) {
+		tokens, err := b.tokensOf(listener)
+		if err != nil {
+			return nil, err
+		}
+		c.Tokens = tokens
+	}
+	return auth.NewSASL(c)
+}
+
+// tokensOf is how a listener checks bearer tokens.
+func (b *Broker) tokensOf(listener string) (*auth.Tokens, error) {
+	text := func(name string) string { return b.values.ListenerText(listener, auth.OAuthBearer, name) }
+	millis := func(name string) time.Duration {
+		return b.values.ListenerMillis(listener, auth.OAuthBearer, name)
+	}
+	c := auth.TokenConfig{
+		URL: text("sasl.oauthbearer.jwks.endpoint.url"),
+		JWKS: auth.JWKSConfig{
+			Refresh: millis("sasl.oauthbearer.jwks.endpoint.refresh.ms"),
+			Backoff: millis("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"), BackoffMax: millis("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
+		},
+		Issuer:     text("sasl.oauthbearer.expected.issuer"),
+		Skew:       1000 * millis("sasl.oauthbearer.clock.skew.seconds"),
+		SubClaim:   text("sasl.oauthbearer.sub.claim.name"),
+		ScopeClaim: text("sasl.oauthbearer.scope.claim.name"),
+		Unsecured:  strings.EqualFold(text("hawser.sasl.oauthbearer.unsecured.enable"), "true"),
+		Logger:     b.log,
+	}
+	for one := range strings.SplitSeq(text("sasl.oauthbearer.expected.audience"), ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			c.Audience = append(c.Audience, one)
+		}
+	}
+	// Not the listener's own trust store: that one is for clients' certificates.
+	own := func(name string) string {
+		return b.values.Text("listener.name." + strings.ToLower(listener) + ".oauthbearer." + name)
+	}
+	if roots, location := own("ssl.truststore.certificates"), own("ssl.truststore.location"); roots != "" || location != "" {
+		pool, err := auth.Roots(roots, location)
+		if err != nil {
+			return nil, err
+		}
+		c.JWKS.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return auth.NewTokens(c)
 }
 
 // authenticator lets the Kafka door use a listener's logins; it implements handler.Authenticator.
@@ -142,8 +205,16 @@ func (b *Broker) restAccess() rest.Access {
 	return access{b}
 }
 
-// Login implements rest.Access: HTTP Basic with a SASL user.
+// Login implements rest.Access: HTTP Basic with a SASL user, or a bearer token of OAUTHBEARER.
 func (a access) Login(r *http.Request) (string, error) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if strings.EqualFold(scheme, "bearer") {
+		user, err := a.b.logins.CheckToken(r.Context(), strings.TrimSpace(token))
+		if err != nil {
+			return "", kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: %s.", err)
+		}
+		return "User:" + user, nil
+	}
 	user, password, ok := r.BasicAuth()
 	if !ok {
 		return handler.Anonymous, nil

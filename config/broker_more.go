@@ -64,6 +64,16 @@ func brokerSecurityKeys() []Key {
 			Doc: "SASL mechanisms offered to clients. Kafka's default is GSSAPI alone, which is not offered here."},
 		{Name: "sasl.jaas.config", Type: Password, Unset: true, Fixed: true,
 			Doc: "Users of the PLAIN mechanism, as user_NAME=\"password\" options of PlainLoginModule. It may stand as listener.name.NAME.plain.sasl.jaas.config too."},
+		Key{Name: "sasl.oauthbearer.clock.skew.seconds", Type: Int, Default: "30", Fixed: true, Doc: "How far, in seconds, the clocks of the tokens' issuer and of this machine may differ."}.with(between(0, 86400)),
+		{Name: "sasl.oauthbearer.expected.audience", Type: List, Unset: true, Fixed: true, Doc: "Audiences (aud) of which a token must name one. Unset: tokens with an audience are refused."},
+		{Name: "sasl.oauthbearer.expected.issuer", Type: String, Unset: true, Fixed: true, Doc: "Issuer (iss) that a token must name. Unset: any whose key is in the JWKS."},
+		Key{Name: "sasl.oauthbearer.jwks.endpoint.refresh.ms", Type: Long, Default: "3600000", Fixed: true, Doc: "How old, in ms, the keys that tokens are checked with may grow before they are fetched again. An unknown key id fetches them at once."}.with(atLeast(1)),
+		Key{Name: "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", Type: Long, Default: "10000", Fixed: true, Doc: "Longest wait in ms before the keys are fetched again after failures."}.with(atLeast(1)),
+		Key{Name: "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", Type: Long, Default: "100", Fixed: true, Doc: "First wait in ms before the keys are fetched again after a failure; it doubles."}.with(atLeast(1)),
+		{Name: "sasl.oauthbearer.jwks.endpoint.url", Type: String, Unset: true, Fixed: true, Check: checkJWKS, Allowed: "https://host/path, http://host/path or file:///path",
+			Doc: "Where the keys are that tokens of OAUTHBEARER are signed with, as a JSON Web Key Set."},
+		Key{Name: "sasl.oauthbearer.scope.claim.name", Type: String, Default: "scope", Fixed: true, Doc: "Claim of a token that holds its scopes."}.with(notEmpty("a claim's name")),
+		Key{Name: "sasl.oauthbearer.sub.claim.name", Type: String, Default: "sub", Fixed: true, Doc: "Claim of a token that names who logs in: the principal is User: and its text."}.with(notEmpty("a claim's name")),
 		{Name: "sasl.server.max.receive.size", Type: Int, Default: "524288", Fixed: true, Doc: "Largest message of a login in bytes."},
 		Key{Name: "ssl.client.auth", Type: String, Default: "none", Fixed: true, Doc: "Whether clients of TLS listeners must, should or need not show a certificate."}.with(oneOf("required", "requested", "none")),
 		{Name: "ssl.enabled.protocols", Type: List, Default: "TLSv1.2,TLSv1.3", Fixed: true, Check: someOf("TLSv1.2", "TLSv1.3").check, Allowed: "a list of TLSv1.2, TLSv1.3",
@@ -84,7 +94,7 @@ func brokerSecurityKeys() []Key {
 // StandardAuthorizer is Kafka's name for an authorizer that keeps ACLs in the metadata; ours answers to it.
 const StandardAuthorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
-var saslMechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
+var saslMechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}
 
 func brokerOwnKeys() []Key {
 	return []Key{
@@ -100,6 +110,8 @@ func brokerOwnKeys() []Key {
 		{Name: "hawser.metadata.endpoints", Type: List, Default: "", Fixed: true, Doc: "Addresses of an external etcd, as host:port. Empty: the one inside this process."},
 		Key{Name: "hawser.metadata.quota.bytes", Type: Long, Default: "8589934592", Fixed: true,
 			Doc: "Most bytes of the embedded metadata store. At 70 % ordinary changes are refused, at 100 % all."}.with(atLeast(16 << 20)),
+		{Name: "hawser.sasl.oauthbearer.unsecured.enable", Type: Bool, Default: "false", Fixed: true,
+			Doc: "Whether OAUTHBEARER takes tokens without a signature too, which anybody can write. For trying things out alone. Kafka takes them wherever no key set is configured."},
 		Key{Name: "hawser.sync.bytes", Type: Long, Default: "33554432", Fixed: true, Doc: "Unsynced bytes of all partitions that start a sync at once."}.with(atLeast(1)),
 		Key{Name: "hawser.sync.delay.ms", Type: Long, Default: "10", Fixed: true, Doc: "How long, in ms, mirrored bytes may wait for the shared sync. What producers write does not wait."}.with(between(0, 10000)),
 		{Name: "hawser.sync.enable", Type: Bool, Default: "true", Fixed: true,

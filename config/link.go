@@ -300,6 +300,18 @@ func checkURL(text string) error {
 	return nil
 }
 
+// checkJWKS wants a URL that keys can be fetched from, or the file that holds them.
+func checkJWKS(text string) error {
+	u, err := url.Parse(text)
+	if err == nil && u.Scheme == "file" && u.Path != "" {
+		return nil
+	}
+	if err != nil || checkURL(text) != nil {
+		return errorf("want https://host/path, http://host/path or file:///path")
+	}
+	return nil
+}
+
 var clusterID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func checkClusterID(text string) error {

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"strings"
 	"sync"
+	"time"
 )
 
 const listenerPrefix = "listener.name."
@@ -31,7 +32,7 @@ func withListeners(t *Table) *Table {
 }
 
 func perListener(name string) bool {
-	return strings.HasPrefix(name, "ssl.") || strings.HasPrefix(name, "sasl.") || strings.HasPrefix(name, "connections.") || strings.HasPrefix(name, "max.connection")
+	return strings.HasPrefix(name, "ssl.") || strings.HasPrefix(name, "sasl.") || strings.HasPrefix(name, "connections.") || strings.HasPrefix(name, "max.connection") || strings.HasPrefix(name, "hawser.sasl.")
 }
 
 // ListenerText is the value of a key for one listener: its own, or else the
@@ -47,6 +48,11 @@ func (v Values) ListenerText(listener, mechanism, name string) string {
 		return text
 	}
 	return v.Text(name)
+}
+
+// ListenerMillis is ListenerText of a key in milliseconds.
+func (v Values) ListenerMillis(listener, mechanism, name string) time.Duration {
+	return millis(v.ListenerText(listener, mechanism, name))
 }
 
 // layered is what was set, without a default.

@@ -74,8 +74,10 @@ func (v Values) Float(name string) float64 {
 
 // Millis is the value of a key in milliseconds. Negative values, as -1 for "no
 // limit", are -1ns; what is too long for a Duration is the longest one (292 years).
-func (v Values) Millis(name string) time.Duration {
-	n := v.Int(name)
+func (v Values) Millis(name string) time.Duration { return millis(v.Text(name)) }
+
+func millis(text string) time.Duration {
+	n, _ := strconv.ParseInt(text, 10, 64)
 	switch {
 	case n < 0:
 		return -1

@@ -109,7 +109,14 @@ func (c *conn) handshake(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	return tc.HandshakeContext(ctx)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	if name := c.listener.Principal; name != nil && c.listener.SASL == nil {
+		state := tc.ConnectionState()
+		c.login.principal = name(&state)
+	}
+	return nil
 }
 
 // errDrained says that the door is closing and the connection was at rest.
@@ -218,6 +225,9 @@ func (c *conn) limit(key int16) int32 {
 	c.mu.Lock()
 	c.idle = false
 	c.mu.Unlock()
+	if c.login.principal == "" {
+		return c.server.Settings.LoginMaxBytes // strangers get little memory
+	}
 	if key == kmsg.Produce.Int16() {
 		return c.server.Settings.RequestMaxBytes
 	}
@@ -274,23 +284,34 @@ func (c *conn) run(ctx context.Context, row *api, call *call, rq kmsg.Request) (
 	return row.handle(ctx, call, rq)
 }
 
-// tokenMaxBytes is Kafka's sasl.server.max.receive.size.
-const tokenMaxBytes = 512 << 10
-
 // rawToken reads and answers one bare SASL frame. A failure has no answer in
 // this form: it closes the connection.
 func (c *conn) rawToken() error {
-	token, err := c.frames.Token(tokenMaxBytes)
+	token, err := c.frames.Token(c.server.Settings.LoginMaxBytes)
 	if err != nil {
 		return err
 	}
 	answer, _, err := c.login.step(token, c.server.Now())
 	if err != nil {
+		c.delayRefusal(c.server.ctx)
 		return fmt.Errorf("authenticate: %w", err)
 	}
 	c.out = binary.BigEndian.AppendUint32(c.out[:0], uint32(len(answer)))
 	c.out = append(c.out, answer...)
 	return c.write(c.out)
+}
+
+// delayRefusal holds back the answer to a failed login, so that guessing is slow.
+func (c *conn) delayRefusal(ctx context.Context) {
+	if c.server.Settings.FailedLoginDelay <= 0 {
+		return
+	}
+	timer := time.NewTimer(c.server.Settings.FailedLoginDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // streamed is an answer that writes its own bytes.

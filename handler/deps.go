@@ -53,6 +53,9 @@ type Settings struct {
 	ReplicationFactor int16          // default.replication.factor
 	AutoCreateTopics  bool           // auto.create.topics.enable: no default, false is off
 	NoDeleteTopics    bool           // delete.topic.enable=false
+	LoginMaxBytes     int32          // sasl.server.max.receive.size: of a request before the login is complete
+	// FailedLoginDelay is connection.failed.authentication.delay.ms; zero: none.
+	FailedLoginDelay time.Duration
 }
 
 // Topics is the topics of the cluster. What it returns is a snapshot that nobody changes.
@@ -217,4 +220,6 @@ type Listener struct {
 	AdvertisedPort int32
 	TLS            *tls.Config   // nil: plaintext
 	SASL           Authenticator // nil: no authentication
+	// Principal names who showed a client certificate, where there is no SASL; nil: Anonymous.
+	Principal func(*tls.ConnectionState) string
 }

@@ -55,6 +55,8 @@ func (l *login) check(key int16, now time.Time) error {
 	switch {
 	case l.principal == "":
 		return fmt.Errorf("API key %d before authentication", key)
+	case l.exchange != nil:
+		return fmt.Errorf("API key %d while the login is being renewed", key)
 	case !l.until.IsZero() && now.After(l.until):
 		return errors.New("the login has expired and was not renewed")
 	}

@@ -24,6 +24,7 @@ const (
 	defaultMaxConnections  = 1<<31 - 1
 	defaultFetchSessions   = 1000
 	defaultMetadataPage    = 2000
+	defaultLoginMaxBytes   = 512 << 10
 )
 
 // Server is the Kafka door: listeners and their connections.
@@ -84,6 +85,7 @@ func (set Settings) withDefaults() Settings {
 	orElse(&set.MaxPerIP, defaultMaxConnections)
 	orElse(&set.FetchSessions, defaultFetchSessions)
 	orElse(&set.MetadataPage, defaultMetadataPage)
+	orElse(&set.LoginMaxBytes, defaultLoginMaxBytes)
 	orElse(&set.NumPartitions, 1)
 	orElse(&set.ReplicationFactor, 1)
 	return set

@@ -178,7 +178,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error, about s
 		w.Header().Set("Allow", f.allow)
 	}
 	if f.status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Basic realm="hawser", charset="UTF-8"`)
+		w.Header().Set("WWW-Authenticate", `Basic realm="hawser", charset="UTF-8", Bearer realm="hawser"`)
 	}
 	writeJSON(w, f.status, f.body())
 }
