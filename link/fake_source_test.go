@@ -29,8 +29,10 @@ type fakeSource struct {
 	acls    []meta.ACL
 	aclsErr error
 	probes  int
-	other   *Links // the source's own links, where it is a hawser
-	moving  int    // how many of the next ListOffset are answered as by a leader that does not know yet
+	other   *Links                // the source's own links, where it is a hawser
+	deaf    error                 // why the offsets topic cannot be read
+	watch   func(groups []string) // who is told of commits
+	moving  int                   // how many of the next ListOffset are answered as by a leader that does not know yet
 }
 
 func newFakeSource() *fakeSource {
@@ -69,6 +71,14 @@ func (s *fakeSource) topic(name string, partitions int32, configs ...string) {
 }
 
 func (s *fakeSource) commit(group, topic string, p int32, offset kafka.Offset) {
+	defer func() {
+		s.mu.Lock()
+		watch := s.watch
+		s.mu.Unlock()
+		if watch != nil {
+			watch([]string{group})
+		}
+	}()
 	s.change(func(s *fakeSource) {
 		g := s.groups[group]
 		tp := kafka.TopicPartition{Topic: topic, Partition: p}
@@ -156,6 +166,21 @@ func (s *fakeSource) GroupOffsets(_ context.Context, groups, topics []string) (m
 		out[g] = got
 	}
 	return out, s.err
+}
+
+func (s *fakeSource) WatchCommits(ctx context.Context, changed func(groups []string)) error {
+	s.mu.Lock()
+	deaf := s.deaf
+	if deaf == nil {
+		s.watch = changed
+	}
+	s.mu.Unlock()
+	if deaf != nil {
+		return deaf
+	}
+	<-ctx.Done()
+	s.change(func(s *fakeSource) { s.watch = nil })
+	return ctx.Err()
 }
 
 func (s *fakeSource) ACLs(context.Context) ([]meta.ACL, error) {

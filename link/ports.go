@@ -76,6 +76,7 @@ type Source interface {
 	TopicConfigs(ctx context.Context, names []string) (map[string]source.TopicConfigs, error)
 	Groups(ctx context.Context) ([]string, error)
 	GroupOffsets(ctx context.Context, groups []string, topics []string) (map[string]source.GroupOffsets, error)
+	WatchCommits(ctx context.Context, changed func(groups []string)) error
 	ACLs(ctx context.Context) ([]meta.ACL, error)
 	Call(ctx context.Context, rq *peer.Request) ([]byte, error)
 	Close()

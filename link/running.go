@@ -91,6 +91,7 @@ func (r *running) start(ctx context.Context) {
 	r.wait.Go(func() { r.loop(ctx) })
 	r.wait.Go(func() { r.probeLoop(ctx) })
 	r.wait.Go(func() { r.promoteLoop(ctx) })
+	r.wait.Go(func() { r.tailLoop(ctx) })
 	for _, t := range r.tasks {
 		r.wait.Go(func() { t.Loop(ctx) })
 	}

@@ -71,9 +71,28 @@ func (o *Offsets) Sync(ctx context.Context, mirrors []Mirror) ([]GroupProblem, O
 		// Some coordinators are out of reach: the others' groups go on (case C26).
 		problems = append(problems, GroupProblem{Problem: plan.Problem{Code: o.Here.Code(err), Text: fmt.Sprintf("list groups of the source: %v", err)}})
 	}
-	filters := o.Filters()
-	groups := slices.DeleteFunc(slices.Clone(all), func(g string) bool { return !filters.MatchLocal(g) })
+	found, counts, err := o.syncFrom(ctx, src, o.newRound(mirrors), all)
+	return append(problems, found...), counts, err
+}
+
+// SyncGroups does one round over some mirrors for some groups of the source, those of them that the filters take.
+// behind are the groups whose offsets lie above what is mirrored: they are worth another round soon.
+func (o *Offsets) SyncGroups(ctx context.Context, mirrors []Mirror, groups []string) (behind []string, counts OffsetCounts, err error) {
+	if len(mirrors) == 0 {
+		return nil, OffsetCounts{}, nil
+	}
+	src, err := o.Source()
+	if err != nil {
+		return groups, OffsetCounts{}, err
+	}
 	round := o.newRound(mirrors)
+	_, counts, err = o.syncFrom(ctx, src, round, groups)
+	return round.behind, counts, err
+}
+
+func (o *Offsets) syncFrom(ctx context.Context, src Source, round *round, groups []string) (problems []GroupProblem, counts OffsetCounts, err error) {
+	filters := o.Filters()
+	groups = slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return !filters.MatchLocal(g) })
 	for chunk := range slices.Chunk(groups, groupsAtOnce) {
 		answers, err := src.GroupOffsets(ctx, chunk, round.sources)
 		if err != nil {
@@ -97,6 +116,7 @@ type round struct {
 	bounds  map[kafka.TopicPartition]plan.Bound
 	here    map[string]map[kafka.TopicPartition]plan.Commit // by group on this cluster, of the topics in read
 	read    map[string]bool                                 // mirrors whose commits here were read
+	behind  []string                                        // groups of the source that are ahead of a mirror
 }
 
 func (o *Offsets) newRound(mirrors []Mirror) *round {
@@ -160,6 +180,9 @@ func (o *Offsets) group(ctx context.Context, r *round, group string, answer Grou
 	counts.Lowered += p.Lowered
 	counts.Raised += p.Raised
 	counts.Equal += p.Equal
+	if p.Lowered > 0 {
+		r.behind = append(r.behind, group)
+	}
 	if len(p.Copies) == 0 {
 		return nil
 	}
