@@ -64,14 +64,16 @@ type Broker struct {
 	acls    *auth.Authorizer // nil: everyone may do everything
 	keeper  *auth.Keeper
 	logins  *auth.SASL // users of PLAIN that are not a listener's own, and SCRAM
-	first   string     // name of the first listener
-	ids     *txn.IDs
-	kafka   *handler.Server
-	http    *httpDoor
-	ready   atomic.Bool
-	started time.Time
-	failed  chan error     // a door that stopped by itself says why
-	closers []func() error // run last to first
+	// listenerLogins are the users of each listener that asks for a login.
+	listenerLogins []*auth.SASL
+	first          string // name of the first listener
+	ids            *txn.IDs
+	kafka          *handler.Server
+	http           *httpDoor
+	ready          atomic.Bool
+	started        time.Time
+	failed         chan error     // a door that stopped by itself says why
+	closers        []func() error // run last to first
 }
 
 const (
@@ -95,7 +97,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 			err = errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	steps := []func(context.Context) error{b.openDir, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.openLinks, b.openCleaner, b.openSecurity, b.openKafka, b.openHTTP}
+	steps := []func(context.Context) error{b.openDir, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.openLinks, b.openCleaner, b.openSecurity, b.bindHTTP, b.openKafka, b.openHTTP}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, err

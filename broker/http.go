@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/hawserio/hawser/console"
@@ -20,7 +22,8 @@ type httpDoor struct {
 
 var errStarting = errors.New("the broker is starting or stopping")
 
-func (b *Broker) openHTTP(context.Context) error {
+// bindHTTP takes the HTTP port before the Kafka listener opens, which tells tools where it is.
+func (b *Broker) bindHTTP(context.Context) error {
 	if b.cfg.HTTP == "" {
 		return nil
 	}
@@ -28,6 +31,47 @@ func (b *Broker) openHTTP(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the HTTP port: %w", err)
 	}
+	b.http = &httpDoor{listener: listener}
+	b.onClose(func() error {
+		if err := listener.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	if b.cfg.Settings[httpAdvertised] == "" {
+		b.cfg.Settings = maps.Clone(b.cfg.Settings)
+		if b.cfg.Settings == nil {
+			b.cfg.Settings = map[string]string{}
+		}
+		b.cfg.Settings[httpAdvertised] = "http://" + b.httpHost(listener.Addr())
+	}
+	return nil
+}
+
+// httpAdvertised is the key under which tools find the HTTP port.
+const httpAdvertised = "hawser.http.advertised"
+
+// httpHost is the bound address, or where that is every address of the machine, a name that others reach it by.
+func (b *Broker) httpHost(bound net.Addr) string {
+	host, port, err := net.SplitHostPort(bound.String())
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
+		return bound.String()
+	}
+	if name, _, err := advertised(b.cfg.Advertise); err == nil && name != "" {
+		return net.JoinHostPort(name, port)
+	}
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		name = "localhost"
+	}
+	return net.JoinHostPort(name, port)
+}
+
+func (b *Broker) openHTTP(context.Context) error {
+	if b.http == nil {
+		return nil
+	}
+	listener := b.http.listener
 	door := rest.Handler(rest.Deps{
 		Cluster: &restCluster{b},
 		Links:   b.links,
@@ -45,9 +89,9 @@ func (b *Broker) openHTTP(context.Context) error {
 		},
 		Logger: b.log,
 	})
-	b.http = &httpDoor{listener: listener, server: &http.Server{
+	b.http.server = &http.Server{
 		Handler: door, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-	}}
+	}
 	go func() {
 		if err := b.http.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			b.failed <- fmt.Errorf("serve HTTP: %w", err)

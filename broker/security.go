@@ -116,6 +116,7 @@ func (b *Broker) secure(l *handler.Listener, protocol string) error {
 			return err
 		}
 		l.SASL = authenticator{logins}
+		b.listenerLogins = append(b.listenerLogins, logins)
 	}
 	return nil
 }
@@ -219,7 +220,11 @@ func (a access) Login(r *http.Request) (string, error) {
 	if !ok {
 		return handler.Anonymous, nil
 	}
-	if !a.b.logins.CheckPassword(user, password) {
+	known := a.b.logins.CheckPassword(user, password)
+	for _, logins := range a.b.listenerLogins { // what lets one in at a Kafka listener does so here, too
+		known = known || logins.CheckPassword(user, password)
+	}
+	if !known {
 		return "", kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: Invalid username or password.")
 	}
 	return "User:" + user, nil

@@ -101,7 +101,7 @@ func (a *app) aclList() *cobra.Command {
 		Example: "  hawser acl list\n  hawser acl list --principal User:alice --topic orders"}
 	f.bind(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (a *app) aclCreate() *cobra.Command {
 				rules[i].Host = "*"
 			}
 		}
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (a *app) aclDelete() *cobra.Command {
 		if f.rule() == (api.CreateACLRequest{}) && len(f.operations) == 0 {
 			return errors.New("say which rules: --principal, --topic, --operations …; hawser acl list shows what they mean")
 		}
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}

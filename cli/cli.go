@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,11 @@ type Hooks struct {
 	Demo func(ctx context.Context, opts DemoOptions) error
 	// Version is what `hawser version` prints, as "0.1.0 (abcdef0)".
 	Version string
+	// Program is the name that the process was called by; kafka-mirrors and kafka-cluster-links
+	// answer as those tools.
+	Program string
+	// In is where records to produce and confirmations come from; nil is the standard input.
+	In io.Reader
 }
 
 // errReported ends a command whose failures stand in its output already.
@@ -34,7 +40,7 @@ var errReported = errors.New("some topics failed; see the rows above")
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer, hooks Hooks) int {
 	app := &app{hooks: hooks, out: stdout, err: stderr}
 	root := app.root()
-	root.SetArgs(args)
+	root.SetArgs(personality(hooks.Program, args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
@@ -50,32 +56,43 @@ type app struct {
 	hooks    Hooks
 	out, err io.Writer
 
-	url, user, password string
-	format              string
+	door   door
+	format string
 }
-
-const (
-	envURL      = "HAWSER_REST_URL"
-	envUser     = "HAWSER_REST_USER"
-	envPassword = "HAWSER_REST_PASSWORD"
-	defaultURL  = "http://127.0.0.1:8090"
-)
 
 func (a *app) root() *cobra.Command {
 	root := a.group("hawser", "A Kafka-compatible broker with cluster links and mirror topics",
-		a.serve(), a.demo(), a.link(), a.mirror(), a.topic(), a.consumerGroup(), a.acl(), a.cluster(), a.version())
+		a.serve(), a.demo(), a.link(), a.mirror(), a.topic(), a.consumerGroup(), a.acl(), a.cluster(), a.version(),
+		a.produce("produce"), a.consume("consume"), a.kafkaMirrors(), a.kafkaClusterLinks())
+	spelled := a.group("kafka", "The same commands, as scripts for another command line spell them",
+		a.link(), a.mirror(), a.topic(), a.consumerGroup(), a.acl(), a.cluster())
+	spelled.Hidden = true
+	root.AddCommand(spelled)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w. Run '%s --help' for the flags there are", err, cmd.CommandPath())
 	})
 	root.Version = a.hooks.Version
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.url, "url", envOr(envURL, defaultURL), "the broker's REST URL; also "+envURL)
-	flags.StringVar(&a.user, "user", os.Getenv(envUser), "a SASL user of the cluster; also "+envUser)
-	flags.StringVar(&a.password, "password", "", "its password; better in "+envPassword+", which other users do not see")
+	a.door.bind(flags)
 	flags.StringVarP(&a.format, "output", "o", "human", "output as human, json or yaml")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFormat() }
 	return root
+}
+
+// Command is the whole command line, for those who write about it: manual pages, completion.
+func Command() *cobra.Command {
+	a := &app{out: io.Discard, err: io.Discard}
+	return a.root()
+}
+
+// personality turns the name that the program was called by into the command that it stands for.
+func personality(program string, args []string) []string {
+	name := strings.TrimSuffix(filepath.Base(program), ".sh")
+	if name == mirrorsTool || name == linksTool {
+		return append([]string{name}, args...)
+	}
+	return args
 }
 
 func envOr(name, otherwise string) string {
@@ -102,6 +119,9 @@ func (a *app) group(use, short string, below ...*cobra.Command) *cobra.Command {
 func unknownCommand(cmd *cobra.Command, arg string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	text := fmt.Sprintf("unknown command %q for %q.", arg, cmd.CommandPath())
+	if below := cmd.Commands(); len(below) == 1 {
+		return fmt.Errorf("%s Did you mean %q?", text, below[0].CommandPath()+" "+arg)
+	}
 	if near := cmd.SuggestionsFor(arg); len(near) > 0 {
 		text += fmt.Sprintf(" Did you mean %q?", cmd.CommandPath()+" "+near[0])
 	}
@@ -128,18 +148,6 @@ func atLeastOne(name string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-func (a *app) client() (*client.Client, error) {
-	password := a.password
-	if password == "" {
-		password = os.Getenv(envPassword)
-	}
-	c, err := client.New(a.url, client.Options{User: a.user, Password: password, UserAgent: "hawser-cli/" + a.hooks.Version})
-	if err != nil {
-		return nil, fmt.Errorf("%w. Set it with --url or %s", err, envURL)
-	}
-	return c, nil
 }
 
 // explain is an error in words, with what to do next.

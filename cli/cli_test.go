@@ -119,6 +119,7 @@ Mirror Topic Name | Partition | Partition Mirror Lag | Last Source Fetch Offset 
 ------------------+-----------+----------------------+--------------------------+---------------+-----------
 clicks            | 0         | 0                    | -1                       |               |
 clicks            | 1         | 0                    | -1                       |               |
+Mirror topic "clicks" is PAUSED now.
 `},
 		{"mirror truncate-and-restore old --dry-run --include-partitions -o yaml", `
 - mirror_topic_name: old
@@ -135,6 +136,7 @@ clicks            | 1         | 0                    | -1                       
   offset_truncated_to: "90"
 `},
 		{"mirror truncate-and-restore old --dry-run", `
+[DRY RUN] Nothing was changed. This is where truncate-and-restore would begin:
 Mirror Topic Name | Error Message | Error Code | Messages Truncated
 ------------------+---------------+------------+-------------------
 old               |               |            | 7
@@ -300,6 +302,7 @@ func TestExitCodeIs1WhenATopicFailed(t *testing.T) {
 old               | -1        | -1                   | -1                       | Topic 'old' has already stopped its mirror from 'my-link' | 400
 orders            | 0         | 0                    | -1                       |                                                           |
 orders            | 1         | 0                    | -1                       |                                                           |
+Mirror topic "orders" is STOPPED now.
 `
 	if r.code != 1 || r.out != want || !strings.Contains(r.err, "some topics failed") {
 		t.Errorf("exit %d\n%swant\n%s%s", r.code, r.out, want, r.err)
@@ -342,5 +345,59 @@ func TestDryRunOfALink(t *testing.T) {
 	ok(t, url, "link", "delete", "my-link", "--with-live-mirrors")
 	if r := hawser(t, url, "link", "describe", "my-link"); r.code != 1 || !strings.Contains(r.err, "does not exist") {
 		t.Errorf("got %+v", r)
+	}
+}
+
+func TestMirrorUpdateTopAndDryRun(t *testing.T) {
+	_, url := aCluster(t)
+	ok(t, url, "topic", "create", "clicks") // the fake keeps mirrors and topics apart
+	if got := ok(t, url, "mirror", "update", "clicks", "--dry-run", "--config", "retention.ms=1000"); got != "[DRY RUN] Updated mirror topic \"clicks\".\n" {
+		t.Errorf("update: %s", got)
+	}
+	if got := ok(t, url, "mirror", "create", "new", "--link", "my-link", "--dry-run"); got != "[DRY RUN] Created mirror topic \"new\".\n" {
+		t.Errorf("create: %s", got)
+	}
+	if r := hawser(t, url, "mirror", "describe", "new"); r.code != 1 {
+		t.Errorf("the dry run made a mirror: %s", r.out)
+	}
+	got := ok(t, url, "mirror", "top", "--iterations", "2", "--interval", "100ms")
+	if strings.Count(got, "3 mirror topics (2 ACTIVE, 1 STOPPED), 0 records behind") != 2 || strings.Count(got, "clicks       | my-link | ACTIVE  | 0") != 2 {
+		t.Errorf("top:\n%s", got)
+	}
+}
+
+func TestAnOrdersOpenTransactionsAreShown(t *testing.T) {
+	c, url := aCluster(t)
+	c.Links.Open = []link.OpenTransaction{{Partition: 1, Producer: 77, From: 12, Split: true}}
+	got := ok(t, url, "mirror", "failover", "orders", "--dry-run")
+	if want := "orders, partition 1: the transaction of producer 77 that is open since offset 12 would be aborted. It is open, too,"; !strings.Contains(got, want) {
+		t.Errorf("%q is not in\n%s", want, got)
+	}
+}
+
+func TestAMirrorsFaultIsSaidOnce(t *testing.T) {
+	c, url := aCluster(t)
+	c.Links.PutMirror(link.MirrorInfo{Link: "my-link", Topic: "orders", SourceTopic: "orders", Partitions: 1, Status: "FAILED",
+		Err: "CORRUPT_BATCH", ErrText: "partition 0: offset 5 is too large", Lags: []link.Lag{{Err: "partition 0: offset 5 is too large"}}})
+	if got := ok(t, url, "mirror", "describe", "orders"); strings.Count(got, "offset 5 is too large") != 1 {
+		t.Errorf("the fault is not said once:\n%s", got)
+	}
+}
+
+// TestNamesOfOtherTools shows that the name of the program decides what it is.
+func TestNamesOfOtherTools(t *testing.T) {
+	_, url := aCluster(t)
+	for _, row := range []struct{ program, args, want string }{
+		{"/usr/bin/kafka-mirrors", "--list --link my-link", "clicks\nold\norders\n"},
+		{"kafka-mirrors.sh", "--list --topics old", "old\n"},
+		{"kafka-cluster-links", "--list --link my-link --include-topics", "topics: [clicks, old, orders]"},
+		{"confluent", "kafka mirror list --mirror-status stopped", "old"},
+		{"hawser", "kafka-mirrors --list --topics clicks", "clicks\n"},
+	} {
+		var out, err bytes.Buffer
+		code := cli.Main(t.Context(), append(strings.Fields(row.args), "--url", url), &out, &err, cli.Hooks{Program: row.program})
+		if code != 0 || !strings.Contains(out.String(), row.want) {
+			t.Errorf("%s %s: exit %d, want %q, got\n%s%s", row.program, row.args, code, row.want, out.String(), err.String())
+		}
 	}
 }

@@ -29,7 +29,7 @@ func groupRowOf(g api.Group) groupRow {
 func (a *app) groupList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List the consumer groups", Args: noArgs}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ type groupDetail struct {
 func (a *app) groupDescribe() *cobra.Command {
 	cmd := &cobra.Command{Use: "describe <group>", Short: "Describe a consumer group and how far it is behind", Args: exactArgs("<group>")}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ type clusterDetail struct {
 func (a *app) clusterDescribe() *cobra.Command {
 	cmd := &cobra.Command{Use: "describe", Short: "Describe the cluster and its brokers", Args: noArgs}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -81,7 +81,7 @@ func (a *app) linkList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List the links", Args: noArgs}
 	cmd.Flags().BoolVar(&withTopics, "include-topics", false, "a row for each mirror topic")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func linkTopicRows(links []api.Link) []linkTopicRow {
 func (a *app) linkDescribe() *cobra.Command {
 	cmd := &cobra.Command{Use: "describe <link>", Short: "Describe a link", Args: exactArgs("<link>")}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -148,11 +148,11 @@ func (a *app) linkDelete() *cobra.Command {
 	cmd.Flags().BoolVar(&withMirrors, "with-live-mirrors", false, "delete the link even if it has live mirrors; they are failed over")
 	cmd.Flags().BoolVar(&quiet, "force", false, "taken for the sake of scripts: nothing is ever asked. It does not mean --with-live-mirrors")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
-		for _, name := range args {
+		return a.each(args, func(name string) error {
 			err := c.DeleteLink(cmd.Context(), name, client.DeleteOptions{Force: withMirrors, ValidateOnly: dryRun})
 			var refused *client.Error
 			if errors.As(err, &refused) && refused.Status == http.StatusConflict && !withMirrors {
@@ -161,11 +161,8 @@ func (a *app) linkDelete() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.say("%sDeleted cluster link \"%s\".", dryRunMark(dryRun), name); err != nil {
-				return err
-			}
-		}
-		return nil
+			return a.say("%sDeleted cluster link \"%s\".", dryRunMark(dryRun), name)
+		})
 	}
 	return cmd
 }
@@ -201,7 +198,7 @@ func (a *app) linkUpdate(use, short string) *cobra.Command {
 		if len(set)+len(remove) == 0 {
 			return fmt.Errorf("nothing to change. Give --config key=value or --remove key")
 		}
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -230,7 +227,7 @@ type configRow struct {
 func (a *app) linkConfigList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list <link>", Short: "List all configs of a link; -o json shows long values whole", Args: exactArgs("<link>")}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -263,7 +260,7 @@ func (r codedRow) String() string { return fmt.Sprintf("%s: %q", r.Code, r.Messa
 func (a *app) linkTaskList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list <link>", Short: "List the periodic jobs of a link and what ails them", Args: exactArgs("<link>")}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ func (a *app) linkCreate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}

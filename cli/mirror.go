@@ -13,7 +13,7 @@ import (
 
 func (a *app) mirror() *cobra.Command {
 	cmd := a.group("mirror", "Mirror topics: read-only copies of topics of a linked cluster",
-		a.mirrorCreate(), a.mirrorList(), a.mirrorDescribe(),
+		a.mirrorCreate(), a.mirrorList(), a.mirrorDescribe(), a.mirrorUpdate(), a.mirrorTop(),
 		a.group("state-transition-error", "What keeps a mirror from the state it was ordered into", a.transitionErrors()))
 	for _, v := range verbs {
 		cmd.AddCommand(a.order(v))
@@ -67,7 +67,7 @@ func (a *app) mirrorList() *cobra.Command {
 	cmd.Flags().StringVar(&link, "link", "", "only those of this `link`")
 	cmd.Flags().StringVar(&status, "mirror-status", "", "only those of this `status`: "+strings.ToLower(strings.Join(api.MirrorStatuses, ", ")))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -141,8 +141,10 @@ func (a *app) remarks(m api.Mirror) error {
 		lines = append(lines, clean(m.MirrorTopicErrorMessage))
 	}
 	for _, lag := range m.MirrorLags {
-		if lag.ErrorMessage != "" {
-			lines = append(lines, fmt.Sprintf("Partition %d: %s", lag.Partition, clean(lag.ErrorMessage)))
+		// One partition's fault is often the topic's too; it is said once.
+		if lag.ErrorMessage != "" && !strings.Contains(m.MirrorTopicErrorMessage, strings.TrimRight(lag.ErrorMessage, ".")) {
+			why := strings.TrimPrefix(lag.ErrorMessage, fmt.Sprintf("partition %d: ", lag.Partition))
+			lines = append(lines, fmt.Sprintf("Partition %d: %s", lag.Partition, clean(why)))
 		}
 		if lag.RecordsLost > 0 {
 			lines = append(lines, fmt.Sprintf("Partition %d: the source removed %d records before they were mirrored.", lag.Partition, lag.RecordsLost))
@@ -155,7 +157,7 @@ func (a *app) remarks(m api.Mirror) error {
 }
 
 func (a *app) findMirror(cmd *cobra.Command, link, topic string) (api.Mirror, error) {
-	c, err := a.client()
+	c, err := a.client(cmd.Context())
 	if err != nil {
 		return api.Mirror{}, err
 	}

@@ -12,7 +12,7 @@ func (a *app) mirrorCreate() *cobra.Command {
 	var link, source string
 	var replication int32
 	var files, configs []string
-	var wait bool
+	var wait, dryRun bool
 	cmd := &cobra.Command{
 		Use: "create <topic>", Short: "Create a mirror topic", Args: exactArgs("<topic>"),
 		Long: "Create a mirror topic of the source topic of that name. On a link with a prefix the mirror's name differs:\n" +
@@ -24,6 +24,7 @@ func (a *app) mirrorCreate() *cobra.Command {
 	flags.StringVar(&source, "source-topic", "", "the source topic's `name`, where it is not the mirror's")
 	flags.Int32Var(&replication, "replication-factor", 0, "replication factor (default: the broker's)")
 	configFlags(cmd, &configs, &files)
+	flags.BoolVar(&dryRun, "dry-run", false, "ask the source, check everything and create nothing")
 	flags.BoolVar(&wait, "wait", false, "wait until everything the source had is mirrored, and show how far it is")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if link == "" {
@@ -33,7 +34,7 @@ func (a *app) mirrorCreate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -43,6 +44,12 @@ func (a *app) mirrorCreate() *cobra.Command {
 		}
 		if cmd.Flags().Changed("replication-factor") {
 			body.ReplicationFactor = &replication
+		}
+		if dryRun {
+			if err := c.ValidateMirror(cmd.Context(), link, body); err != nil {
+				return err
+			}
+			return a.say("%sCreated mirror topic \"%s\".", dryRunMark(dryRun), args[0])
 		}
 		m, err := c.CreateMirror(cmd.Context(), link, body)
 		if err != nil {

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hawserio/hawser/rest/api"
+	"github.com/hawserio/hawser/rest/client"
 )
 
 // verb is one order to mirrors.
@@ -67,7 +71,7 @@ func (a *app) order(v verb) *cobra.Command {
 		if err := checkOrder(cmd, args, link, pattern); err != nil {
 			return err
 		}
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -81,7 +85,7 @@ func (a *app) order(v verb) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := a.printOrder(v, done, withPartitions); err != nil {
+		if err := a.printOrder(v, done, withPartitions, dryRun); err != nil {
 			return err
 		}
 		var given []string
@@ -92,6 +96,11 @@ func (a *app) order(v verb) *cobra.Command {
 		}
 		if wait && !dryRun {
 			if err := a.waitStopped(cmd.Context(), c, link, given); err != nil {
+				return err
+			}
+		}
+		if !dryRun {
+			if err := a.printStates(cmd.Context(), c, link, v, given); err != nil {
 				return err
 			}
 		}
@@ -119,7 +128,27 @@ func failed(topic api.AlteredMirror) bool {
 	return topic.ErrorCode != nil && *topic.ErrorCode != 0 || text(topic.ErrorMessage) != ""
 }
 
-func (a *app) printOrder(v verb, done []api.AlteredMirror, withPartitions bool) error {
+func (a *app) printOrder(v verb, done []api.AlteredMirror, withPartitions, dryRun bool) error {
+	human := a.format == "human"
+	if human && dryRun {
+		if err := a.say("%sNothing was changed. This is where %s would begin:", dryRunMark(dryRun), v.use); err != nil {
+			return err
+		}
+	}
+	if err := a.printOrderRows(v, done, withPartitions); err != nil || !human {
+		return err
+	}
+	for _, topic := range done {
+		for _, open := range topic.OpenTransactions {
+			if err := a.say("%s", openLine(topic.MirrorTopicName, open, dryRun)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *app) printOrderRows(v verb, done []api.AlteredMirror, withPartitions bool) error {
 	switch {
 	case v.name == "truncate-and-restore" && withPartitions:
 		return printRows(a, restorePartitionRows(done))
@@ -131,6 +160,43 @@ func (a *app) printOrder(v verb, done []api.AlteredMirror, withPartitions bool) 
 		return printRows(a, rows)
 	}
 	return printRows(a, orderRows(done))
+}
+
+// openLine says what stopping a mirror does to a transaction that is open in it.
+func openLine(topic string, open api.OpenTransaction, dryRun bool) string {
+	does := "is aborted"
+	if dryRun {
+		does = "would be aborted"
+	}
+	line := fmt.Sprintf("%s, partition %d: the transaction of producer %d that is open since offset %d %s.", topic, open.PartitionID, open.ProducerID, open.FirstOffset, does)
+	if open.OpenElsewhere {
+		line += " It is open, too, in a mirror that this order does not stop, and may still be committed there."
+	}
+	return line
+}
+
+// printStates says which state the order has brought the mirrors into, for people.
+func (a *app) printStates(ctx context.Context, c *client.Client, link string, v verb, topics []string) error {
+	if a.format != "human" || len(topics) == 0 {
+		return nil
+	}
+	mirrors, err := c.Mirrors(ctx, link, "")
+	if err != nil {
+		return fmt.Errorf("the order was taken, but its outcome could not be read: %w", err)
+	}
+	for _, m := range mirrors {
+		if !slices.Contains(topics, m.MirrorTopicName) {
+			continue
+		}
+		line := fmt.Sprintf("Mirror topic \"%s\" is %s now.", m.MirrorTopicName, m.MirrorStatus)
+		if v.name == "resume" && strings.HasPrefix(m.MirrorStatus, "LINK_") || v.name == "resume" && m.MirrorStatus == "SOURCE_UNAVAILABLE" {
+			line += fmt.Sprintf(" 'hawser link describe %s' says what the link lacks.", link)
+		}
+		if err := a.say("%s", line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // orderRows is a row for each partition; one row with -1 for a topic that failed, or that has no lags to show.

@@ -17,9 +17,10 @@ const (
 	emptyGrace = 3 * time.Second
 )
 
-// waitCaughtUp follows a mirror until its lag is zero, with a line on stderr for each change.
+// waitCaughtUp follows a mirror until its lag is zero: a bar at a terminal, else a line on stderr for each change.
 func (a *app) waitCaughtUp(ctx context.Context, c *client.Client, link, topic string) error {
-	start, last := time.Now(), ""
+	start, bar := time.Now(), newBar(a.err)
+	defer bar.end()
 	for {
 		m, err := c.Mirror(ctx, link, topic)
 		if err != nil {
@@ -29,11 +30,9 @@ func (a *app) waitCaughtUp(ctx context.Context, c *client.Client, link, topic st
 		if p.failed != "" {
 			return errors.New(p.failed)
 		}
-		if p.line != last {
-			fmt.Fprintln(a.err, clean(p.line))
-			last = p.line
-		}
+		bar.show(p, time.Now())
 		if p.lag == 0 && (p.unfetched == 0 || time.Since(start) > emptyGrace) && m.MirrorStatus == "ACTIVE" {
+			bar.end()
 			return a.say("Mirror topic \"%s\" has caught up.", topic)
 		}
 		if err := pause(ctx); err != nil {
@@ -44,25 +43,22 @@ func (a *app) waitCaughtUp(ctx context.Context, c *client.Client, link, topic st
 
 // progress is what one look at a mirror tells.
 type progress struct {
-	lag       int64
-	unfetched int    // partitions that never fetched
-	line      string // for a person
-	failed    string // why it will not catch up without help
+	topic, status string
+	partitions    int32
+	lag           int64  // records
+	fetched       int64  // offsets up to which the source was read, of all partitions together
+	unfetched     int    // partitions that never fetched
+	failed        string // why it will not catch up without help
 }
 
 func progressOf(m api.Mirror) progress {
-	var p progress
-	var fetched int64
+	p := progress{topic: m.MirrorTopicName, status: m.MirrorStatus, partitions: m.NumPartitions}
 	for _, lag := range m.MirrorLags {
 		p.lag += lag.Lag
-		fetched += max(lag.LastSourceFetchOffset, 0)
+		p.fetched += max(lag.LastSourceFetchOffset+1, 0)
 		if lag.LastSourceFetchOffset < 0 {
 			p.unfetched++
 		}
-	}
-	p.line = fmt.Sprintf("%s: %s, %d partitions, %d records behind", m.MirrorTopicName, m.MirrorStatus, m.NumPartitions, p.lag)
-	if total := fetched + p.lag; total > 0 {
-		p.line += fmt.Sprintf(" (%d %%)", fetched*100/total)
 	}
 	switch m.MirrorStatus {
 	case "FAILED", "LINK_FAILED":

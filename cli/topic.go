@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +16,7 @@ import (
 
 func (a *app) topic() *cobra.Command {
 	return a.group("topic", "Topics of this cluster",
-		a.topicList(), a.topicCreate(), a.topicDescribe(), a.topicDelete(), a.topicUpdate("update"),
+		a.topicList(), a.topicCreate(), a.topicDescribe(), a.topicDelete(), a.topicUpdate("update"), a.produce("produce"), a.consume("consume"),
 		a.group("configuration", "Configs of a topic", a.topicConfigList(), a.topicUpdate("update")))
 }
 
@@ -30,7 +34,7 @@ func topicRowOf(t api.Topic) topicRow {
 func (a *app) topicList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List the topics", Args: noArgs}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -64,7 +68,7 @@ func (a *app) topicCreate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -93,7 +97,7 @@ func (a *app) topicCreate() *cobra.Command {
 func (a *app) topicDescribe() *cobra.Command {
 	cmd := &cobra.Command{Use: "describe <topic>", Short: "Describe a topic", Args: exactArgs("<topic>")}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -108,24 +112,105 @@ func (a *app) topicDescribe() *cobra.Command {
 
 func (a *app) topicDelete() *cobra.Command {
 	var quiet bool
-	cmd := &cobra.Command{Use: "delete <topic-1> [topic-2 …]", Short: "Delete topics; a mirror goes with its topic", Args: atLeastOne("<topic>")}
-	cmd.Flags().BoolVar(&quiet, "force", false, "taken for the sake of scripts: nothing is ever asked")
+	cmd := &cobra.Command{Use: "delete <topic-1> [topic-2 …]", Short: "Delete topics; a mirror goes with its topic", Args: atLeastOne("<topic>"),
+		Long: "Delete topics. Deleting a mirror topic ends its mirroring for good and takes the copy with it. At a terminal it is asked for first."}
+	cmd.Flags().BoolVar(&quiet, "force", false, "do not ask before a live mirror topic is deleted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
-		for _, name := range args {
+		live, err := liveMirrors(cmd.Context(), c, args)
+		if err != nil {
+			return err
+		}
+		if len(live) > 0 && !quiet {
+			if err := a.confirmMirrors(live); err != nil {
+				return err
+			}
+		}
+		return a.each(args, func(name string) error {
 			if err := c.DeleteTopic(cmd.Context(), name); err != nil {
 				return err
 			}
 			if err := a.say("Deleted topic \"%s\".", name); err != nil {
 				return err
 			}
-		}
-		return nil
+			if m, is := live[name]; is {
+				a.warnMirror(cmd.Context(), c, m)
+			}
+			return nil
+		})
 	}
 	return cmd
+}
+
+// each does something to every name, says of each that failed why, and fails if one did.
+func (a *app) each(names []string, do func(name string) error) error {
+	bad := 0
+	for _, name := range names {
+		err := do(name)
+		if err == nil {
+			continue
+		}
+		if len(names) == 1 {
+			return err
+		}
+		bad++
+		fmt.Fprintf(a.err, "%s: %s\n", clean(name), a.explain(err))
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d failed; see the lines above", bad, len(names))
+	}
+	return nil
+}
+
+// liveMirrors is those of the topics that are mirrors and not stopped.
+func liveMirrors(ctx context.Context, c *client.Client, topics []string) (map[string]api.Mirror, error) {
+	mirrors, err := c.Mirrors(ctx, client.AnyLink, "")
+	if refused := new(client.Error); errors.As(err, &refused) && refused.Status == http.StatusForbidden {
+		return nil, nil // who may delete a topic need not see the links
+	}
+	if err != nil {
+		return nil, err
+	}
+	live := map[string]api.Mirror{}
+	for _, m := range mirrors {
+		if slices.Contains(topics, m.MirrorTopicName) && m.MirrorStatus != "STOPPED" {
+			live[m.MirrorTopicName] = m
+		}
+	}
+	return live, nil
+}
+
+// confirmMirrors asks a person; a script, which cannot answer, is warned afterwards.
+func (a *app) confirmMirrors(live map[string]api.Mirror) error {
+	if !isTerminal(a.in()) {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(live)) {
+		fmt.Fprintf(a.err, "Topic \"%s\" is a mirror topic of link \"%s\" (%s): this ends its mirroring for good and deletes the copy. Type its name to go on: ", clean(name), clean(live[name].LinkName), live[name].MirrorStatus)
+		var answer string
+		_, _ = fmt.Fscanln(a.in(), &answer)
+		if answer != name {
+			return errors.New("nothing was deleted. 'hawser mirror promote' or 'failover' keep the topic and stop mirroring; --force deletes without asking")
+		}
+	}
+	return nil
+}
+
+// warnMirror says what the deletion of a mirror topic meant, and whether it comes back.
+func (a *app) warnMirror(ctx context.Context, c *client.Client, m api.Mirror) {
+	fmt.Fprintf(a.err, "Warning: \"%s\" was a mirror topic of link \"%s\" (%s); its mirroring has ended for good.\n", clean(m.MirrorTopicName), clean(m.LinkName), m.MirrorStatus)
+	configs, err := c.LinkConfigs(ctx, m.LinkName)
+	if err != nil {
+		return
+	}
+	for _, cfg := range configs {
+		if cfg.Name == "auto.create.mirror.topics.enable" && text(cfg.Value) == "true" {
+			fmt.Fprintf(a.err, "Link \"%s\" creates mirror topics by itself: if its filters include source topic \"%s\", the mirror comes back with its whole history. Exclude it in auto.create.mirror.topics.filters.\n", clean(m.LinkName), clean(m.SourceTopicName))
+		}
+	}
 }
 
 type topicConfigRow struct {
@@ -138,7 +223,7 @@ type topicConfigRow struct {
 func (a *app) topicConfigList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list <topic>", Short: "List all configs of a topic; -o json shows long values whole", Args: exactArgs("<topic>")}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -177,7 +262,7 @@ func (a *app) topicUpdate(use string) *cobra.Command {
 		case more && dryRun:
 			return fmt.Errorf("--dry-run does not go with --partitions")
 		}
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}

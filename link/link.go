@@ -96,6 +96,7 @@ type MirrorSpec struct {
 	ReplicationFactor int16             // 0: the default
 	Configs           map[string]string // overrides
 	Auto              bool              // asked for by the auto-create task
+	ValidateOnly      bool              // ask the source and check everything, make nothing
 }
 
 // MirrorInfo describes a mirror topic.

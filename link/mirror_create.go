@@ -40,6 +40,9 @@ func (ls *Links) CreateMirror(ctx context.Context, link string, spec MirrorSpec)
 		return MirrorInfo{}, err
 	}
 	name := made.topic.Name
+	if spec.ValidateOnly {
+		return MirrorInfo{Link: link, Topic: name, SourceTopic: made.mirror.SourceTopic, Partitions: made.topic.Partitions}, nil
+	}
 	defer r.settingUp(made.topic.ID)()
 	if err := ls.storeMirror(ctx, rec, made); err != nil {
 		return MirrorInfo{}, err

@@ -139,6 +139,11 @@ func (c *call) outcomeJSON(outcome link.Outcome) api.AlteredMirror {
 			PartitionID: part.Partition, OffsetTruncatedTo: int64(part.TruncatedTo), MessagesTruncated: part.Records,
 		})
 	}
+	for _, open := range outcome.Open {
+		out.OpenTransactions = append(out.OpenTransactions, api.OpenTransaction{
+			PartitionID: open.Partition, ProducerID: int64(open.Producer), FirstOffset: int64(open.From), OpenElsewhere: open.Split,
+		})
+	}
 	slices.SortFunc(out.PartitionLevelTruncationData, func(a, b api.Truncation) int { return cmp.Compare(a.PartitionID, b.PartitionID) })
 	return out
 }

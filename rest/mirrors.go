@@ -50,6 +50,10 @@ func (c *call) mirrorStatus() (string, error) {
 }
 
 func createMirror(c *call) error {
+	validateOnly, err := c.queryBool("validate_only", false)
+	if err != nil {
+		return err
+	}
 	var rq api.CreateMirrorRequest
 	if err := c.body(&rq, bodyRequired); err != nil {
 		return err
@@ -61,9 +65,13 @@ func createMirror(c *call) error {
 	if err := c.allow(Create, topicResource(cmp.Or(rq.MirrorTopicName, rq.SourceTopicName))); err != nil {
 		return err
 	}
+	spec.ValidateOnly = validateOnly
 	info, err := c.Links.CreateMirror(c.r.Context(), c.linkName(), spec)
 	if err != nil {
 		return err
+	}
+	if validateOnly {
+		return c.noContent()
 	}
 	return c.created(c.mirrorSelf(info), c.mirrorJSON(info))
 }

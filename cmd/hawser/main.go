@@ -18,7 +18,9 @@ var version string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Main(ctx, os.Args[1:], os.Stdout, os.Stderr, cli.Hooks{Serve: serve, Demo: tour, Version: programVersion()})
+	code := cli.Main(ctx, os.Args[1:], os.Stdout, os.Stderr, cli.Hooks{
+		Serve: serve, Demo: tour, Version: programVersion(), Program: os.Args[0],
+	})
 	stop()
 	os.Exit(code)
 }

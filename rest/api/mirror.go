@@ -61,6 +61,16 @@ type AlteredMirror struct {
 	MirrorLags                   []MirrorLag  `json:"mirror_lags"`
 	MessagesTruncated            *int64       `json:"messages_truncated"`
 	PartitionLevelTruncationData []Truncation `json:"partition_level_truncation_data"`
+	// OpenTransactions is hawser's own: what stopping the mirror aborts.
+	OpenTransactions []OpenTransaction `json:"open_transactions,omitempty"`
+}
+
+// OpenTransaction is a transaction that is open in a mirror's log.
+type OpenTransaction struct {
+	PartitionID   int32 `json:"partition_id"`
+	ProducerID    int64 `json:"producer_id"`
+	FirstOffset   int64 `json:"first_offset"`
+	OpenElsewhere bool  `json:"open_elsewhere"` // also in a mirror that the order does not stop, and may still be committed there
 }
 
 // Truncation is one partition's part of a truncate-and-restore.

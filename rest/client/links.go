@@ -97,11 +97,21 @@ func (c *Client) Mirrors(ctx context.Context, link, status string) ([]api.Mirror
 
 // CreateMirror makes a mirror topic.
 func (c *Client) CreateMirror(ctx context.Context, link string, body api.CreateMirrorRequest) (api.Mirror, error) {
+	return c.createMirror(ctx, link, body, Do)
+}
+
+// ValidateMirror asks the source and checks all that CreateMirror would, and makes nothing.
+func (c *Client) ValidateMirror(ctx context.Context, link string, body api.CreateMirrorRequest) error {
+	_, err := c.createMirror(ctx, link, body, ValidateOnly)
+	return err
+}
+
+func (c *Client) createMirror(ctx context.Context, link string, body api.CreateMirrorRequest, mode Mode) (api.Mirror, error) {
 	if body.Configs == nil {
 		body.Configs = []api.ConfigData{}
 	}
 	var out api.Mirror
-	err := c.do(ctx, request{method: http.MethodPost, path: linkPath(link, "mirrors"), body: body}, &out)
+	err := c.do(ctx, request{method: http.MethodPost, path: linkPath(link, "mirrors"), query: mode.query(), body: body}, &out)
 	return out, err
 }
 

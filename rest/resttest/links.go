@@ -27,6 +27,8 @@ type Links struct {
 	AllowNoBootstrap bool
 	// Made may change a mirror that was just created.
 	Made func(*link.MirrorInfo)
+	// Open is what each order answers as open transactions.
+	Open []link.OpenTransaction
 	// After is called at the end of each order.
 	After func()
 	// Ordered lists the orders that were carried out, as "promote my-link a,b".
@@ -272,6 +274,9 @@ func (ls *Links) CreateMirror(_ context.Context, name string, spec link.MirrorSp
 			return link.MirrorInfo{}, &link.Error{Kind: link.Exists, Text: fmt.Sprintf("Topic '%s' already exists.", topic)}
 		}
 	}
+	if spec.ValidateOnly {
+		return link.MirrorInfo{Link: name, Topic: topic, SourceTopic: spec.SourceTopic, Partitions: 2}, nil
+	}
 	m := &link.MirrorInfo{Link: name, Topic: topic, SourceTopic: spec.SourceTopic, Partitions: 2, Status: "ACTIVE", StateMs: ls.nowMs,
 		Lags: []link.Lag{{Partition: 1, LastSourceFetch: -1}, {Partition: 0, LastSourceFetch: -1}}}
 	if ls.Made != nil {
@@ -362,7 +367,7 @@ func (ls *Links) orderOne(name string, verb link.Verb, topic string, validateOnl
 	if m.Status == "STOPPED" && verb != link.TruncateAndRestore {
 		return link.Outcome{Topic: topic, Code: 400, Text: fmt.Sprintf("Topic '%s' has already stopped its mirror from '%s'", topic, name), Lags: m.Lags}
 	}
-	out := link.Outcome{Topic: topic, Lags: m.Lags}
+	out := link.Outcome{Topic: topic, Lags: m.Lags, Open: ls.Open}
 	if verb == link.TruncateAndRestore {
 		total := int64(7)
 		out.Truncated = &total

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/hawserio/hawser/rest/client"
+)
+
+const (
+	envURL      = "HAWSER_REST_URL"
+	envUser     = "HAWSER_REST_USER"
+	envPassword = "HAWSER_REST_PASSWORD"
+	defaultURL  = "http://127.0.0.1:8090"
+	// restTime bounds one REST request, as the Go client's own default does.
+	restTime = 60 * time.Second
+)
+
+// door is how the command line finds the cluster and logs in: by a REST URL, or by a Kafka
+// bootstrap server that is asked where the REST door is.
+type door struct {
+	url, user, password, cluster string
+	bootstrap, commandConfig     string
+	ca, cert, key                string
+
+	kafka map[string]string // of commandConfig, once read
+}
+
+func (d *door) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&d.url, "url", "", "the broker's REST `URL` (default "+defaultURL+"); also "+envURL)
+	flags.StringVar(&d.bootstrap, "bootstrap-server", "", "`HOST:PORT` of a Kafka listener, which is asked for the REST URL; in place of --url")
+	flags.StringVar(&d.commandConfig, "command-config", "", "properties `file` with the login and TLS of Kafka clients; its SASL user also logs in to REST")
+	flags.StringVar(&d.user, "user", os.Getenv(envUser), "a SASL user of the cluster; also "+envUser)
+	flags.StringVar(&d.password, "password", "", "its password; better in "+envPassword+", which other users do not see")
+	flags.StringVar(&d.cluster, "cluster", "", "the `id` of the cluster that is meant: another one refuses")
+	flags.StringVar(&d.ca, "certificate-authority-path", "", "PEM `file` with the CA of an https URL (default: those of the machine)")
+	flags.StringVar(&d.cert, "client-cert-path", "", "PEM `file` with this client's certificate")
+	flags.StringVar(&d.key, "client-key-path", "", "PEM `file` with its private key")
+	// Scripts that were written for another command line give these; here they change nothing.
+	for _, name := range []string{"environment", "context", "kafka-endpoint"} {
+		flags.String(name, "", "")
+		_ = flags.MarkHidden(name)
+	}
+	flags.Bool("no-authentication", false, "")
+	_ = flags.MarkHidden("no-authentication")
+}
+
+// client opens the REST door.
+func (a *app) client(ctx context.Context) (*client.Client, error) {
+	d := &a.door
+	if err := d.readCommandConfig(); err != nil {
+		return nil, err
+	}
+	address, err := d.address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	user, password := d.login()
+	http, err := d.transport()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(address, client.Options{User: user, Password: password, ClusterID: d.cluster, HTTP: http, UserAgent: "hawser-cli/" + a.hooks.Version})
+	if err != nil {
+		return nil, fmt.Errorf("%w. Set it with --url or %s", err, envURL)
+	}
+	return c, nil
+}
+
+// address is where REST is: what --url says, else what the bootstrap server says, else the environment.
+func (d *door) address(ctx context.Context) (string, error) {
+	switch {
+	case d.url != "" && d.bootstrap != "":
+		return "", errors.New("--url and --bootstrap-server are both given. Give one: the REST URL, or the Kafka listener that knows it")
+	case d.url != "":
+		return d.url, nil
+	case d.bootstrap != "":
+		return d.askKafka(ctx)
+	}
+	return envOr(envURL, defaultURL), nil
+}
+
+// login is the user that was named, else the SASL user of --command-config.
+func (d *door) login() (user, password string) {
+	if d.user != "" {
+		return d.user, orElse(d.password, os.Getenv(envPassword))
+	}
+	if d.password != "" {
+		return "", d.password
+	}
+	return saslUser(d.kafka)
+}
+
+func orElse(text, otherwise string) string {
+	if text != "" {
+		return text
+	}
+	return otherwise
+}
+
+// transport is TLS as the flags say, else as --command-config does.
+func (d *door) transport() (*http.Client, error) {
+	settings := tlsSettings{ca: d.ca, cert: d.cert, key: d.key}
+	if settings == (tlsSettings{}) && strings.HasSuffix(strings.ToUpper(d.kafka["security.protocol"]), "SSL") {
+		settings = tlsOf(d.kafka)
+	}
+	config, err := settings.config()
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = config
+	return &http.Client{Timeout: restTime, Transport: transport}, nil
+}
+
+// tlsSettings are PEM files, or PEM itself; empty fields mean the machine's CAs and no certificate.
+type tlsSettings struct {
+	ca, cert, key string
+	noHostCheck   bool
+}
+
+func (s tlsSettings) config() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.ca != "" {
+		text, err := pemText(s.ca)
+		if err != nil {
+			return nil, fmt.Errorf("read the CA's certificates: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("read the CA's certificates: %s holds none in PEM", named(s.ca))
+		}
+	}
+	if (s.cert == "") != (s.key == "") {
+		return nil, errors.New("--client-cert-path and --client-key-path go together")
+	}
+	if s.cert != "" {
+		cert, err := pemText(s.cert)
+		if err != nil {
+			return nil, fmt.Errorf("read the client's certificate: %w", err)
+		}
+		key, err := pemText(s.key)
+		if err != nil {
+			return nil, fmt.Errorf("read the client's key: %w", err)
+		}
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("read the client's certificate and key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	if s.noHostCheck {
+		skipHostName(config)
+	}
+	return config, nil
+}
+
+// skipHostName checks the chain but not the name, as an empty ssl.endpoint.identification.algorithm asks for.
+func skipHostName(config *tls.Config) {
+	roots := config.RootCAs
+	config.InsecureSkipVerify = true
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 {
+			return errors.New("tls: the server showed no certificate")
+		}
+		opts := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
+		for _, cert := range state.PeerCertificates[1:] {
+			opts.Intermediates.AddCert(cert)
+		}
+		_, err := state.PeerCertificates[0].Verify(opts)
+		return err
+	}
+}
+
+// pemText is the text itself where it is PEM, else the file that it names.
+func pemText(text string) ([]byte, error) {
+	if strings.Contains(text, "-----BEGIN") {
+		return []byte(strings.ReplaceAll(text, `\n`, "\n")), nil
+	}
+	info, err := os.Stat(text)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() || info.Size() > configFileMax {
+		return nil, fmt.Errorf("%s is a directory or longer than %d bytes", text, configFileMax)
+	}
+	return os.ReadFile(text)
+}
+
+// named is what to call PEM in an error: a file's name, never the text of a key.
+func named(text string) string {
+	if strings.Contains(text, "-----BEGIN") {
+		return "the PEM text"
+	}
+	return text
+}
