@@ -52,6 +52,8 @@ type linkDetail struct {
 	Error        string `human:"Error" json:"error,omitempty"`
 	ErrorMessage string `human:"Error Message" json:"error_message,omitempty"`
 	Counts       string `human:"Mirror Partition States Count" json:"mirror_partition_states_count,omitempty"`
+	RemoteState  string `human:"Remote Link State" json:"remote_link_state,omitempty"`
+	RemoteError  string `human:"Remote Link Error Message" json:"remote_link_error_message,omitempty"`
 }
 
 func text(s *string) string {
@@ -133,7 +135,7 @@ func (a *app) linkDescribe() *cobra.Command {
 		for _, n := range l.CategoryCounts {
 			counts = append(counts, fmt.Sprintf("%s: %d", n.StateCategory, n.Count))
 		}
-		return printOne(a, linkDetail{r.Name, r.ID, r.Source, r.Destination, r.Remote, r.State, r.Error, r.ErrorMessage, strings.Join(counts, ", ")})
+		return printOne(a, linkDetail{r.Name, r.ID, r.Source, r.Destination, r.Remote, r.State, r.Error, r.ErrorMessage, strings.Join(counts, ", "), l.RemoteLinkState, l.RemoteLinkMessage})
 	}
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/meta"
 )
@@ -27,30 +28,24 @@ func (ls *Links) Create(ctx context.Context, spec CreateSpec) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	id := kafka.NewTopicID()
-	if spec.LinkID != "" {
-		if id, err = kafka.ParseTopicID(spec.LinkID); err != nil {
-			return Info{}, badRequest("The cluster link id %q is none: %v.", spec.LinkID, err)
-		}
-	}
-	img := ls.env.Metadata.Image()
-	if err := free(img, spec.Name, id, prefixOf(set)); err != nil {
+	if err := free(ls.env.Metadata.Image(), spec.Name, kafka.TopicID{}, prefixOf(set)); err != nil {
 		return Info{}, err
 	}
-	if spec.RemoteClusterID != "" && spec.RemoteClusterID == img.Cluster.ID {
-		return Info{}, unreachable("create the link", selfLink(img.Cluster.ID))
-	}
-	remote, err := ls.reach(ctx, spec, set)
+	deal, err := ls.agree(ctx, spec, set)
 	if err != nil {
 		return Info{}, err
 	}
-	rec := &meta.Link{ID: id, Name: spec.Name, RemoteClusterID: remote, CreatedMs: ls.env.Now().UnixMilli()}
+	img := ls.env.Metadata.Image()
+	if err := free(img, spec.Name, deal.id, prefixOf(set)); err != nil {
+		return Info{}, err
+	}
+	rec := &meta.Link{ID: deal.id, Name: spec.Name, RemoteClusterID: deal.remote, CreatedMs: ls.env.Now().UnixMilli()}
 	rec.Configs, rec.Secrets = split(set)
 	if spec.ValidateOnly {
 		return ls.info(img, rec), nil
 	}
 	err = ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
-		if err := free(img, spec.Name, id, prefixOf(set)); err != nil {
+		if err := free(img, spec.Name, deal.id, prefixOf(set)); err != nil {
 			return nil, err
 		}
 		return []meta.Change{meta.PutLink(rec)}, nil
@@ -58,7 +53,7 @@ func (ls *Links) Create(ctx context.Context, spec CreateSpec) (Info, error) {
 	if err != nil {
 		return Info{}, internal("store the link", err)
 	}
-	ls.env.Events.Emit(event.LinkCreated{Link: rec.Name, ID: rec.ID.String(), Mode: orDefault(set, keyMode, modeDestination), RemoteClusterID: remote})
+	ls.env.Events.Emit(event.LinkCreated{Link: rec.Name, ID: rec.ID.String(), Mode: orDefault(set, keyMode, peer.Destination), RemoteClusterID: deal.remote})
 	ls.follow(ls.env.Metadata.Image())
 	return ls.info(ls.env.Metadata.Image(), rec), nil
 }
@@ -98,26 +93,6 @@ func checkSpec(spec CreateSpec) (map[string]string, error) {
 		return nil, &Error{Kind: BadRequest, Code: string(mirror.InvalidRequest), Text: errors.Join(faults...).Error()}
 	}
 	return set, nil
-}
-
-// checkMode says which modes cannot be made, and what each needs.
-func checkMode(set map[string]string) error {
-	mode, conn := orDefault(set, keyMode, modeDestination), orDefault(set, keyConnection, outbound)
-	if mode == modeSource || conn != outbound {
-		return fmt.Errorf("%s=%s with %s=%s is not offered: links dial out from the cluster that holds the mirrors; create a DESTINATION or BIDIRECTIONAL link with OUTBOUND connections there", keyMode, mode, keyConnection, conn)
-	}
-	if strings.TrimSpace(set[keyBootstrap]) == "" {
-		return fmt.Errorf("%s is missing: give host:port of the source", keyBootstrap)
-	}
-	if set[keyGroupPrefix] == "true" {
-		switch {
-		case mode == modeBidirectional:
-			return fmt.Errorf("invalid configuration: %s cannot be true on a BIDIRECTIONAL link", keyGroupPrefix)
-		case prefixOf(set) == "":
-			return fmt.Errorf("%s is true, but the link has no %s", keyGroupPrefix, keyPrefix)
-		}
-	}
-	return nil
 }
 
 func orDefault(set map[string]string, name, fallback string) string {
@@ -162,52 +137,6 @@ func free(img *meta.Image, name string, id kafka.TopicID, prefix string) error {
 		}
 	}
 	return nil
-}
-
-// reach asks the source who it is. Without validation a source that cannot be reached is no
-// error: the link is made in error and heals.
-func (ls *Links) reach(ctx context.Context, spec CreateSpec, set map[string]string) (remote string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, reachMax)
-	defer cancel()
-	s, err := readSettings(spec.Name, set)
-	if err != nil {
-		return "", badRequest("%v.", err)
-	}
-	s.source.Logger = ls.env.Logger
-	src, err := ls.env.Dial(s.source)
-	if err != nil {
-		return "", unreachable("use the link's configs", err)
-	}
-	defer src.Close()
-	if !spec.Validate && spec.RemoteClusterID != "" {
-		return spec.RemoteClusterID, nil
-	}
-	answer, err := src.Probe(ctx)
-	if err != nil {
-		if !spec.Validate {
-			return spec.RemoteClusterID, nil
-		}
-		return "", unreachable("reach the source cluster", err)
-	}
-	if own := ls.env.Metadata.Image().Cluster.ID; answer.ClusterID == own {
-		return "", unreachable("create the link", selfLink(own))
-	}
-	if spec.RemoteClusterID != "" && spec.RemoteClusterID != answer.ClusterID {
-		return "", unreachable("create the link", wrongCluster(spec.RemoteClusterID, answer.ClusterID))
-	}
-	if !spec.Validate {
-		return answer.ClusterID, nil
-	}
-	for _, b := range src.ProbeBrokers(ctx, answer.Brokers) {
-		if b.Err != nil {
-			e := unreachable(fmt.Sprintf("reach broker %d of the source, which advertises %s", b.ID, b.Address), b.Err)
-			if e.Code != string(mirror.Authentication) {
-				e.Hint = "Every broker of the source must be reachable from here; where it advertises addresses that are not, set " + keyAddressMap + "."
-			}
-			return "", e
-		}
-	}
-	return answer.ClusterID, nil
 }
 
 // split parts configs into plain and sensitive ones.

@@ -169,7 +169,7 @@ func TestMirrorOfATopicWhoseLeadersDoNotKnowItYet(t *testing.T) {
 }
 
 func TestC32_GroupPrefixIsRefusedOnBidirectionalLinks(t *testing.T) {
-	r := newRig(t)
+	r, _ := newPair(t)
 	_, err := r.links.Create(t.Context(), CreateSpec{Name: "l", Configs: fast(keyMode, "BIDIRECTIONAL", keyPrefix, "p_", keyGroupPrefix, "true"), Validate: true})
 	if kindOf(err) != BadRequest || !strings.Contains(err.Error(), keyGroupPrefix) {
 		t.Errorf("create: %v", err)

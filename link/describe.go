@@ -8,6 +8,7 @@ import (
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/meta"
 )
@@ -35,8 +36,9 @@ func (ls *Links) Describe(name string) (Info, error) {
 func (ls *Links) info(img *meta.Image, rec *meta.Link) Info {
 	info := Info{
 		Name: rec.Name, ID: rec.ID.String(), RemoteClusterID: rec.RemoteClusterID,
-		Mode: orDefault(rec.Configs, keyMode, modeDestination), Topics: []string{},
-		State: mirror.LinkUnknown.String(), Err: string(mirror.NoError), Categories: map[string]int32{},
+		Mode: orDefault(rec.Configs, keyMode, peer.Destination), Topics: []string{},
+		Connection: orDefault(rec.Configs, keyConnection, peer.Outbound),
+		State:      mirror.LinkUnknown.String(), Err: string(mirror.NoError), Categories: map[string]int32{},
 	}
 	mirrors := mirrorsOf(img, rec.ID)
 	for _, m := range mirrors {
@@ -47,8 +49,14 @@ func (ls *Links) info(img *meta.Image, rec *meta.Link) Info {
 		return info
 	}
 	r.mu.Lock()
-	health, problem := r.healthNow(), r.contact.Problem
+	health, problem, other := r.healthNow(), r.contact.Problem, r.other
 	r.mu.Unlock()
+	if other.half != nil {
+		info.RemoteState, info.RemoteConnection = other.half.State, other.half.Connection
+	}
+	if other.problem.Code != "" {
+		info.RemoteState, info.RemoteText = other.problem.Code, other.problem.Text
+	}
 	info.State = health.String()
 	if problem.Code != "" && health != mirror.LinkActive {
 		info.Err, info.ErrText = problem.Code, problem.Text

@@ -48,13 +48,16 @@ func (r *running) probe(ctx context.Context) {
 		return
 	}
 	asked, cancel := context.WithTimeout(ctx, min(max(set.probePeriod, probeLeast), probeMost))
+	defer cancel()
 	answer, err := src.Probe(asked)
-	cancel()
 	if ctx.Err() != nil {
 		return
 	}
 	if err == nil {
 		err = r.sameCluster(ctx, rec, answer.ClusterID)
+	}
+	if err == nil {
+		err = r.greet(asked, src, rec)
 	}
 	found := plan.Probed{At: r.ls.env.Now()}
 	if err != nil {

@@ -56,12 +56,16 @@ type Info struct {
 	ID              string // 22 characters
 	RemoteClusterID string
 	Mode            string   // DESTINATION, SOURCE, BIDIRECTIONAL
+	Connection      string   // OUTBOUND, INBOUND
 	Topics          []string // mirror topics, sorted
 	State           string   // ACTIVE, FAILED, UNAVAILABLE, PAUSED, UNKNOWN
 	Err             string   // link_error
 	ErrText         string
-	Tasks           []Task
-	Categories      map[string]int32 // mirror partitions by PAUSED, IN_ERROR, PENDING, ACTIVE, NOT_APPLICABLE
+	// Of the half on the other cluster, where the link has two: its link_state, or the error code of why it is not known; its
+	// connection.mode; and the words of the error.
+	RemoteState, RemoteConnection, RemoteText string
+	Tasks                                     []Task
+	Categories                                map[string]int32 // mirror partitions by PAUSED, IN_ERROR, PENDING, ACTIVE, NOT_APPLICABLE
 }
 
 // Task describes a task of a link.

@@ -76,12 +76,12 @@ func (ls *Links) Answer(ctx context.Context, principal string, rq *peer.Request)
 	q.link = q.img.Links[rq.Link]
 	answer := answers[rq.Ask.Key]
 	switch {
-	case answer == nil:
-		return nil, kafka.Errorf(kafka.UnsupportedVersion, "This cluster does not answer %s yet: upgrade it.", row.Name)
 	case q.link == nil && row.Half == peer.WithHalf:
 		return nil, kafka.Errorf(kafka.ResourceNotFound, "Cluster %s has no cluster link with the id %s: create its half of the link.", q.img.Cluster.ID, rq.Link)
 	case q.link != nil && q.link.RemoteClusterID != "" && q.link.RemoteClusterID != rq.Caller:
 		return nil, kafka.Errorf(kafka.InconsistentClusterID, "Cluster link '%s' of cluster %s is linked with cluster %s, not with %s.", q.link.Name, q.img.Cluster.ID, q.link.RemoteClusterID, rq.Caller)
+	case answer == nil:
+		return nil, kafka.Errorf(kafka.UnsupportedVersion, "This cluster does not answer %s yet: upgrade it.", row.Name)
 	}
 	body, err := answer(ls, ctx, q)
 	var known *kafka.Error
@@ -101,12 +101,11 @@ func (ls *Links) self(img *meta.Image) peer.Self {
 }
 
 // halfOf is this cluster's half of a link as the other one may see it.
-func (ls *Links) halfOf(rec *meta.Link) peer.LinkHalf {
-	set := all(rec)
-	return peer.LinkHalf{
-		Name: rec.Name, ID: rec.ID, Mode: orDefault(set, keyMode, modeDestination), Connection: orDefault(set, keyConnection, outbound),
-		Prefix: prefixOf(set), Remote: rec.RemoteClusterID, State: ls.stateOf(rec),
-	}
+func (ls *Links) halfOf(rec *meta.Link) ownHalf {
+	return ownHalf{peer.LinkHalf{
+		Name: rec.Name, ID: rec.ID, Mode: orDefault(rec.Configs, keyMode, peer.Destination), Connection: orDefault(rec.Configs, keyConnection, peer.Outbound),
+		Prefix: prefixOf(rec.Configs), Remote: rec.RemoteClusterID, State: ls.stateOf(rec),
+	}}
 }
 
 func (ls *Links) stateOf(rec *meta.Link) string {
@@ -125,9 +124,6 @@ func (ls *Links) answerHello(_ context.Context, q question) ([]byte, error) {
 	if err != nil {
 		return nil, malformed(err)
 	}
-	if err := distinct(ls.self(q.img), m.Self, q.Caller); err != nil && q.Caller != q.img.Cluster.ID {
-		return nil, err
-	}
 	rec := q.link
 	if rec == nil {
 		rec = q.img.Links[q.img.LinkIDs[m.Half.Name]]
@@ -138,7 +134,7 @@ func (ls *Links) answerHello(_ context.Context, q question) ([]byte, error) {
 	answer := peer.HelloAnswer{Self: ls.self(q.img)}
 	if rec != nil {
 		half := ls.halfOf(rec)
-		answer.Half = &half
+		answer.Half = &half.LinkHalf
 	}
 	return answer.Encode(), nil
 }
@@ -148,9 +144,9 @@ func distinct(own, other peer.Self, id string) error {
 	const remedy = "One of them is a copy of the other: start the copy once with --new-identity."
 	switch {
 	case own.Incarnation == other.Incarnation:
-		return kafka.Errorf(kafka.InvalidRequest, "Cluster %s has the same incarnation, %s, as this one. %s", id, own.Incarnation, remedy)
+		return &errWrongCluster{fmt.Sprintf("Cluster %s has the same incarnation, %s, as this one. %s", id, own.Incarnation, remedy)}
 	case own.ProducerPrefix == other.ProducerPrefix:
-		return kafka.Errorf(kafka.InvalidRequest, "Cluster %s hands out producer ids with the same prefix, %d, as this one. %s", id, own.ProducerPrefix, remedy)
+		return &errWrongCluster{fmt.Sprintf("Cluster %s hands out producer ids with the same prefix, %d, as this one. %s", id, own.ProducerPrefix, remedy)}
 	}
 	return nil
 }
@@ -158,7 +154,7 @@ func distinct(own, other peer.Self, id string) error {
 // hello asks the other cluster who it is and about its half; it refuses a copy of this one.
 func (ls *Links) hello(ctx context.Context, src Source, rec *meta.Link) (peer.HelloAnswer, error) {
 	img := ls.env.Metadata.Image()
-	ask := peer.HelloRequest{Self: ls.self(img), Half: ls.halfOf(rec)}
+	ask := peer.HelloRequest{Self: ls.self(img), Half: ls.halfOf(rec).LinkHalf}
 	body, err := src.Call(ctx, &peer.Request{Ask: peer.Ask{Key: peer.Hello, Body: ask.Encode()}, Link: rec.ID, Caller: img.Cluster.ID, Callee: rec.RemoteClusterID})
 	if err != nil {
 		return peer.HelloAnswer{}, err

@@ -50,6 +50,8 @@ type running struct {
 	src      Source // nil while setErr is set
 	pool     Fetches
 	contact  plan.Contact
+	other    otherHalf // what the other cluster last said of its half
+	greeted  Source    // the connection over which it did
 	assigned map[kafka.TopicPartition]assignment
 	faulty   map[kafka.TopicPartition]bool // partitions whose fetcher told of a fault
 	obstacle map[kafka.TopicID][]plan.Problem

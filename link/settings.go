@@ -9,6 +9,7 @@ import (
 
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/link/fetcher"
+	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/meta"
@@ -43,10 +44,8 @@ const (
 
 // Modes of a link.
 const (
-	modeDestination   = "DESTINATION"
-	modeSource        = "SOURCE"
-	modeBidirectional = "BIDIRECTIONAL"
-	outbound          = "OUTBOUND"
+	modeDestination   = peer.Destination
+	modeBidirectional = peer.Bidirectional
 )
 
 // memoryMax bounds the answers that one link holds at once, in bytes.
@@ -145,7 +144,7 @@ func readSettings(name string, set map[string]string) (settings, error) {
 		retry:        r.millis(keyRetryTimeout, 5*time.Minute),
 	}
 	if s.mode == "" {
-		s.mode = modeDestination
+		s.mode = peer.Destination
 	}
 	if r.on(keyGroupPrefix) {
 		s.groupPrefix = s.prefix

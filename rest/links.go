@@ -125,6 +125,8 @@ func (c *call) linkJSON(info link.Info) api.Link {
 		LinkErrorMessage: &info.ErrText,
 		LinkState:        cmp.Or(info.State, "UNKNOWN"),
 		CategoryCounts:   []api.CategoryCount{},
+
+		RemoteLinkState: info.RemoteState, RemoteLinkMessage: info.RemoteText,
 	}
 	slices.Sort(out.TopicNames)
 	switch info.Mode {

@@ -32,6 +32,8 @@ type Link struct {
 	LinkError            string          `json:"link_error"`
 	LinkErrorMessage     *string         `json:"link_error_message"`
 	LinkState            string          `json:"link_state"`
+	RemoteLinkState      string          `json:"remote_link_state,omitempty"`         // of the half on the other cluster, or the error code of why it is not known
+	RemoteLinkMessage    string          `json:"remote_link_error_message,omitempty"` // the error's words
 	Tasks                *[]Task         `json:"tasks,omitempty"`
 	CategoryCounts       []CategoryCount `json:"category_counts"`
 }
