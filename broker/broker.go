@@ -194,6 +194,7 @@ func (b *Broker) openPartitions(ctx context.Context) error {
 		SyncBytes:      b.values.Int("hawser.sync.bytes"),
 		UnsyncedMax:    b.values.Int("hawser.unsynced.max.bytes"),
 		Unsafe:         !b.values.Bool("hawser.sync.enable"),
+		Refuse:         b.refuseAppend,
 		Logger:         b.log,
 	}, st, b.meta)
 	b.onClose(b.owner.Close)
@@ -257,6 +258,7 @@ func (b *Broker) openLinks(ctx context.Context) error {
 			}
 		},
 		ReplicationFactor: int16(b.values.Int("default.replication.factor")),
+		Transactions:      b.txns,
 		Version:           b.cfg.Version,
 		Logger:            b.log,
 	})

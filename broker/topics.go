@@ -14,7 +14,6 @@ import (
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/handler"
 	"github.com/hawserio/hawser/kafka"
-	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
 )
@@ -294,20 +293,6 @@ func (t *topics) Delete(ctx context.Context, id kafka.TopicID) error {
 		return fmt.Errorf("remove partitions of topic %s: %w", gone.Name, err)
 	}
 	return t.forgetDeletion(ctx, id)
-}
-
-// refuseCommit says why no offset may be committed on the partition: while a topic is
-// being restored, members commit positions in what is being cut off (rule T8). The code makes clients try again.
-func (t *topics) refuseCommit(tp kafka.TopicPartition) error {
-	img := t.b.meta.Image()
-	rec := img.Mirrors[img.TopicIDs[tp.Topic]]
-	if rec == nil {
-		return nil
-	}
-	if state, err := mirror.ParseState(rec.State); err == nil && (state == mirror.PendingSetup || state == mirror.PendingRestore) {
-		return kafka.Errorf(kafka.CoordinatorLoadInProgress, "Topic '%s' is being restored.", tp.Topic)
-	}
-	return nil
 }
 
 // offsetsPartitions is how many partitions the offsets topic has, or will have.

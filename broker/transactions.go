@@ -25,6 +25,7 @@ func (b *Broker) openTransactions(ctx context.Context) error {
 		Offsets:           b.groups,
 		OffsetsPartitions: b.topics.offsetsPartitions(),
 		IDs:               b.ids,
+		Refuse:            b.topics.refuseTransaction,
 	})
 	b.onClose(func() error { b.txns.Close(); return nil })
 	if err := b.txns.Load(ctx); err != nil {

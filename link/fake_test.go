@@ -223,7 +223,8 @@ func (r *rig) obeyed(link string, verb Verb, topics ...string) {
 
 // fakeParts is partitions without logs.
 type fakeParts struct {
-	rig *rig
+	Partitions // what these tests never call
+	rig        *rig
 	// fail makes StopMirrors fail for topics.
 	fail func(kafka.TopicID) error
 

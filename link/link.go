@@ -155,7 +155,8 @@ type Outcome struct {
 type OpenTransaction struct {
 	Partition int32
 	Producer  kafka.ProducerID
-	From      kafka.Offset // its first record
+	From      kafka.Offset // its first record; NoOffset where it is not known, as on the source
+	ID        string       // its transactional id, of a reversal: the source waits for it, then aborts it
 	Split     bool         // it is open in a mirror, too, that is not stopped by this order and may still be committed there
 }
 

@@ -51,7 +51,10 @@ func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []str
 	if err != nil {
 		return nil, err
 	}
-	o := &ordering{ls: ls, link: rec, verb: verb, event: event, outcomes: map[string]*Outcome{}}
+	o := &ordering{
+		ls: ls, link: rec, verb: verb, event: event, dry: validateOnly, outcomes: map[string]*Outcome{},
+		dead: map[kafka.TopicID]bool{}, refusal: map[kafka.TopicID]error{},
+	}
 	o.judge(ctx, img, names)
 	if !validateOnly && len(o.ids) > 0 {
 		if err := o.storeAll(ctx, ls.runningOf(rec.ID)); err != nil {
@@ -101,15 +104,19 @@ type ordering struct {
 	link     *meta.Link
 	verb     Verb
 	event    mirror.Event
+	dry      bool // validate_only
 	outcomes map[string]*Outcome
 	ids      []kafka.TopicID // of topics that it can be given to
 	proven   map[kafka.TopicID]bool
+	dead     map[kafka.TopicID]bool  // handed over, but the mirror has ended the reversal for this failover
+	refusal  map[kafka.TopicID]error // what the other cluster, or the state it is in, has against the order
 }
 
 // judge decides about each topic without changing anything: validate_only ends here (case C56).
 func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 	o.prove(ctx, img, names)
 	open := o.openTransactions(img, names)
+	o.askPeer(ctx, img, names, open)
 	for _, name := range names {
 		out := &Outcome{Topic: name}
 		o.outcomes[name] = out
@@ -130,8 +137,11 @@ func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 
 // eventFor is what the order means to one mirror: resume of a FAILED one counts only if its source is proven.
 func (o *ordering) eventFor(rec *meta.Mirror) mirror.Event {
-	if o.event == mirror.ResumeAsked && rec.State == mirror.Failed.String() && o.proven[rec.Topic] {
+	switch {
+	case o.event == mirror.ResumeAsked && rec.State == mirror.Failed.String() && o.proven[rec.Topic]:
 		return mirror.ResumeProven
+	case o.event == mirror.FailoverAsked && rec.State == mirror.HandedOver.String() && o.dead[rec.Topic]:
+		return mirror.PeerDead
 	}
 	return o.event
 }
@@ -151,11 +161,10 @@ func (o *ordering) allowed(m topicMirror) error {
 	if _, _, err := mirror.Step(m.state, o.eventFor(m.rec)); err != nil {
 		return fmt.Errorf("Topic '%s': %w.", m.topic.Name, err)
 	}
-	switch o.event {
-	case mirror.ReverseAsked, mirror.RestoreAsked:
-		return fmt.Errorf("The order %s is not carried out by this version: topic '%s' stays as it is.", o.verb, m.topic.Name)
+	if m.rec.Pledge != nil && (o.event == mirror.ReverseAsked || o.event == mirror.RestoreAsked) {
+		return fmt.Errorf("Topic '%s' is pledged to the restore %s of cluster %s: wait until that is done.", m.topic.Name, m.rec.Pledge.ID, m.rec.Pledge.Cluster)
 	}
-	return nil
+	return o.refusal[m.topic.ID]
 }
 
 // prove finds out which FAILED mirrors may be resumed: those whose source topic has the id that
@@ -207,6 +216,7 @@ func (o *ordering) storeAll(ctx context.Context, r *running) error {
 		r.storing.Add(-1)
 		r.hurry()
 		poke(r.checks)
+		poke(r.turns)
 	}()
 	return o.store(ctx)
 }
@@ -228,16 +238,7 @@ func (o *ordering) store(ctx context.Context) error {
 			out.Code, out.Text = 400, err.Error()
 			return false
 		}
-		next, _, err := mirror.Step(m.state, o.eventFor(rec))
-		if err != nil || next == m.state {
-			return false
-		}
-		rec.State, rec.StateMs = next.String(), now
-		rec.Paused = false
-		if next == mirror.Active {
-			rec.Error, rec.ErrorText = "", ""
-		}
-		return true
+		return o.apply(rec, m.state, now)
 	})
 	if err != nil {
 		var given *Error
@@ -248,6 +249,27 @@ func (o *ordering) store(ctx context.Context) error {
 	}
 	o.ls.env.Logger.Info("order stored", "link", o.link.Name, "order", string(o.verb), "topics", len(o.ids), "first", strings.Join(o.firstNames(), ","))
 	return nil
+}
+
+// apply changes one record as the order says. Pause and resume of a reversal are a flag beside its state.
+func (o *ordering) apply(rec *meta.Mirror, state mirror.State, nowMs int64) bool {
+	event := o.eventFor(rec)
+	if !stepRecord(rec, state, event, nowMs) {
+		return false
+	}
+	switch {
+	case rec.State != state.String():
+		if rec.State == mirror.Active.String() || event == mirror.ReverseAsked {
+			rec.Error, rec.ErrorText = "", ""
+		}
+	case event == mirror.PauseAsked || event == mirror.ResumeAsked:
+		rec.Paused = event == mirror.PauseAsked
+	}
+	if event == mirror.ReverseAsked {
+		rec.Turn = newTurn(rec, nowMs)
+		rec.Turn.Paused = o.verb == ReverseAndPause
+	}
+	return true
 }
 
 func (o *ordering) firstNames() []string {

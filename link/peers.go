@@ -65,7 +65,11 @@ type question struct {
 
 // answers is who answers which key.
 var answers = map[peer.Key]func(*Links, context.Context, question) ([]byte, error){
-	peer.Hello: (*Links).answerHello,
+	peer.Hello:           (*Links).answerHello,
+	peer.Freeze:          (*Links).answerFreeze,
+	peer.DescribeFreeze:  (*Links).answerDescribeFreeze,
+	peer.HandOver:        (*Links).answerHandOver,
+	peer.DescribeReverse: (*Links).answerReverse,
 }
 
 // Answer answers what the other cluster of a link asks; the caller has checked the rights that peer's table names.

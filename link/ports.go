@@ -13,6 +13,7 @@ import (
 	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
+	"github.com/hawserio/hawser/txn"
 )
 
 // Env is what links need of the broker. The fields from Partitions on are for
@@ -31,6 +32,8 @@ type Env struct {
 	Events            event.Sink // nil: one log line each
 	Logger            *slog.Logger
 	Now               func() time.Time
+	// Transactions is this cluster's own coordinator; nil for none, as where nothing is reversed or restored.
+	Transactions Transactions
 
 	Metadata   Metadata                                                          // nil: Meta
 	Partitions Partitions                                                        // nil: Owner
@@ -51,6 +54,15 @@ type Partitions interface {
 	// Mirror finds an open partition; nil if it is not here.
 	Mirror(id kafka.PartitionID) MirrorPartition
 	StopMirrors(ctx context.Context, topics []kafka.TopicID, link string) error
+	Freeze(ctx context.Context, topic kafka.TopicID, turn string) ([]kafka.Offset, error)
+	Unfreeze(ctx context.Context, topic kafka.TopicID, turn string) error
+	FrozenBecomeMirror(ctx context.Context, topic kafka.TopicID, turn, source string, cuts []kafka.Offset) error
+}
+
+// Transactions is what links use of txn.Coordinator.
+type Transactions interface {
+	Holding(topic string) []txn.Open
+	AbortOn(ctx context.Context, topic string) (aborted int, err error)
 }
 
 // MirrorPartition is what links use of partition.Partition.
@@ -97,6 +109,7 @@ var (
 	_ Commits         = (*group.Coordinator)(nil)
 	_ Source          = (*source.Cluster)(nil)
 	_ Fetches         = (*fetcher.Pool)(nil)
+	_ Transactions    = (*txn.Coordinator)(nil)
 )
 
 // owned is an Owner as links use it: without the trap of a nil in an interface.

@@ -33,6 +33,7 @@ type running struct {
 	urgent  chan struct{} // room for one: an order was stored
 	probes  chan struct{} // room for one: probe now
 	checks  chan struct{} // room for one: look at promotions now
+	turns   chan struct{} // room for one: look at reversals and restores now
 	cancel  context.CancelFunc
 	wait    sync.WaitGroup
 	tasks   []*task.Runner
@@ -42,6 +43,9 @@ type running struct {
 	// storing counts the orders that are being stored, in several transactions: no stop begins
 	// meanwhile, so that one order stops fetching on all its topics before it decides about any (rule P5).
 	storing atomic.Int32
+	// roles is held for reading while a turn changes the roles of one topic's partitions, for writing while mirrors are stopped: what
+	// is done to a partition is what its record says at that moment.
+	roles sync.RWMutex
 
 	mu       sync.Mutex // guards the fields below
 	rec      *meta.Link // what set was read from
@@ -60,6 +64,8 @@ type running struct {
 	cuts     map[kafka.TopicPartition]kafka.Offset // truncations that group offsets are still to be clamped to
 	creating map[kafka.TopicID]bool                // mirrors that CreateMirror or Widen is setting up
 	counts   task.OffsetCounts
+	asking   chan struct{}                   // holds a value for each question to the other cluster about a turn
+	turning  map[kafka.TopicID]chan struct{} // topics that a goroutine of turnLoop is at; each wakes its own
 }
 
 // assignment is what makes an Assign necessary when it changes.
@@ -72,7 +78,7 @@ type assignment struct {
 func newRunning(ls *Links, rec *meta.Link) *running {
 	r := &running{
 		ls: ls, id: rec.ID, name: rec.Name,
-		wakes: make(chan struct{}, 1), urgent: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1),
+		wakes: make(chan struct{}, 1), urgent: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1), turns: make(chan struct{}, 1),
 		assigned: map[kafka.TopicPartition]assignment{},
 		faulty:   map[kafka.TopicPartition]bool{},
 		obstacle: map[kafka.TopicID][]plan.Problem{},
@@ -80,6 +86,8 @@ func newRunning(ls *Links, rec *meta.Link) *running {
 		cuts:     map[kafka.TopicPartition]kafka.Offset{},
 		creating: map[kafka.TopicID]bool{},
 		ends:     map[kafka.TopicPartition]kafka.Offset{},
+		turning:  map[kafka.TopicID]chan struct{}{},
+		asking:   make(chan struct{}, asksAtOnce),
 	}
 	r.makeTasks()
 	return r
@@ -94,6 +102,7 @@ func (r *running) start(ctx context.Context) {
 	r.wait.Go(func() { r.probeLoop(ctx) })
 	r.wait.Go(func() { r.promoteLoop(ctx) })
 	r.wait.Go(func() { r.tailLoop(ctx) })
+	r.wait.Go(func() { r.turnLoop(ctx) })
 	for _, t := range r.tasks {
 		r.wait.Go(func() { t.Loop(ctx) })
 	}
@@ -171,6 +180,9 @@ func (r *running) reconcile(ctx context.Context) {
 	r.removeOrphans(ctx, img)
 	if slices.ContainsFunc(mirrors, func(m topicMirror) bool { return m.state == mirror.PendingStopped || r.unfinished(img, m) }) {
 		poke(r.checks)
+	}
+	if slices.ContainsFunc(mirrors, func(m topicMirror) bool { return turnWork(img, m.rec) }) {
+		poke(r.turns)
 	}
 }
 

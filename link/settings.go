@@ -40,6 +40,7 @@ const (
 	keyAvailabilityMs  = "availability.check.ms"
 	keyAvailabilityMax = "availability.check.consecutive.failure.threshold"
 	keyRetryTimeout    = "cluster.link.retry.timeout.ms"
+	keyTurnGrace       = "reverse.transaction.grace.ms"
 )
 
 // Modes of a link.
@@ -74,6 +75,7 @@ type settings struct {
 	retry        time.Duration
 	source       source.Config
 	fetch        fetcher.Config
+	turnGrace    time.Duration // how long a reversed source waits for open transactions
 }
 
 // all is a link's configs with its secrets in clear. It must not be logged.
@@ -142,6 +144,7 @@ func readSettings(name string, set map[string]string) (settings, error) {
 		probePeriod:  r.millis(keyAvailabilityMs, 5*time.Second),
 		threshold:    int(r.number(keyAvailabilityMax, 3)),
 		retry:        r.millis(keyRetryTimeout, 5*time.Minute),
+		turnGrace:    r.millis(keyTurnGrace, 10*time.Second),
 	}
 	if s.mode == "" {
 		s.mode = peer.Destination

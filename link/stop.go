@@ -35,6 +35,8 @@ func (r *running) finishStops(ctx context.Context, mirrors []topicMirror) {
 	if len(stopping) == 0 || r.storing.Load() > 0 {
 		return
 	}
+	r.roles.Lock()
+	defer r.roles.Unlock()
 	begun := r.ls.env.Now()
 	ready, lasts := r.clamp(ctx, stopping)
 	clamped := r.ls.env.Now()

@@ -18,7 +18,7 @@ import (
 // Transactional batches need confirm (rule P2): the coordinator's word that this partition is in the producer's ongoing
 // transaction; a nil confirm refuses them. No lock is held while it runs.
 func (p *Partition) Append(ctx context.Context, bs batch.Batches, confirm func(kafka.ProducerID, int16) error) (Appended, error) {
-	if err := p.openForAppend(); err != nil {
+	if err := p.openForProducers(); err != nil {
 		return Appended{}, err
 	}
 	in, err := p.validate(ctx, bs)
@@ -91,6 +91,17 @@ func (p *Partition) openForAppend() error {
 		return kafka.Errorf(kafka.NotLeaderForPartition, "Partition %s is being opened.", p.name)
 	}
 	return kafka.Errorf(kafka.InvalidRequest, "Cannot append records to read-only mirror topic '%s'", p.name.Topic)
+}
+
+// openForProducers is openForAppend for records, which end before markers do when a topic is frozen.
+func (p *Partition) openForProducers() error {
+	if err := p.openForAppend(); err != nil {
+		return err
+	}
+	if refuse := p.owner.cfg.Refuse; refuse != nil {
+		return refuse(p.id.Topic)
+	}
+	return nil
 }
 
 // beginEpoch publishes a new leader epoch before the first local append after a start (rule E6), so that
@@ -188,7 +199,7 @@ func (p *Partition) dropGuard(id kafka.ProducerID, g *guard) {
 func (p *Partition) appendOwn(b batch.Batch, g *guard) (Appended, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.openForAppend(); err != nil {
+	if err := p.openForProducers(); err != nil {
 		return Appended{}, err
 	}
 	result := Appended{LogAppendTime: -1, LogStart: p.log.StartOffset()}

@@ -39,6 +39,9 @@ type Config struct {
 	Unsafe         bool          // no sync: the high watermark is the written end (comparison runs only)
 	Logger         *slog.Logger
 	Now            func() time.Time // time.Now where nil
+	// Refuse says why producers may not append to an open topic just now: it is about to be frozen (rule R5). Transaction
+	// markers are not refused. nil for no such rule; asked for each batch, so it must be quick.
+	Refuse func(topic kafka.TopicID) error
 	// Workers is how many files are synced at once (32 where it is 0), and 1 opens and closes one by one as well: so
 	// that a simulation sees one order of events.
 	Workers int

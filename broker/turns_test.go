@@ -1,0 +1,227 @@
+package broker_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hawserio/hawser/broker"
+	"github.com/hawserio/hawser/rest/api"
+	rest "github.com/hawserio/hawser/rest/client"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// site is one of two clusters that are linked in both directions by the link "ab".
+type site struct {
+	t    *testing.T
+	name string
+	b    *broker.Broker
+	dir  string
+	kgo  *kgo.Client
+	rest *rest.Client
+}
+
+// twoSites starts clusters A and B with their halves of the link.
+func twoSites(t *testing.T, configs ...api.ConfigData) (a, b *site) {
+	t.Helper()
+	a, b = newSite(t, "A"), newSite(t, "B")
+	id := a.link(b, "", configs)
+	b.link(a, id, configs)
+	return a, b
+}
+
+func newSite(t *testing.T, name string) *site {
+	t.Helper()
+	s := &site{t: t, name: name, dir: t.TempDir()}
+	s.b = start(t, s.dir, nil)
+	s.connect()
+	return s
+}
+
+func (s *site) connect() {
+	s.kgo = client(s.t, s.b, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	door, err := rest.New("http://"+s.b.HTTPAddress(), rest.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.rest = door
+}
+
+// link makes this site's half; the second one names the first one's id.
+func (s *site) link(to *site, id string, configs []api.ConfigData) string {
+	s.t.Helper()
+	set := func(name, value string) api.ConfigData { return api.ConfigData{Name: name, Value: &value} }
+	all := append([]api.ConfigData{
+		set("bootstrap.servers", to.b.KafkaAddress()), set("link.mode", "BIDIRECTIONAL"),
+		set("topic.config.sync.ms", "1000"), set("consumer.offset.sync.ms", "1000"), set("metadata.max.age.ms", "1000"),
+	}, configs...)
+	made, err := s.rest.CreateLink(within(s.t), rest.NewLink{Name: "ab", Body: api.CreateLinkRequest{RemoteClusterID: to.b.ClusterID(), ClusterLinkID: id, Configs: all}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return made.ClusterLinkID
+}
+
+func (s *site) create(topic string, partitions int32) {
+	s.t.Helper()
+	create(s.t, s.kgo, topic, partitions)
+}
+
+func (s *site) mirror(topic string) {
+	s.t.Helper()
+	if _, err := s.rest.CreateMirror(within(s.t), "ab", api.CreateMirrorRequest{SourceTopicName: topic, Configs: []api.ConfigData{}}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// put writes n records to each partition; the first error is returned.
+func (s *site) put(topic string, partitions int32, n int, value string) error {
+	s.t.Helper()
+	for p := range partitions {
+		for i := range n {
+			r := &kgo.Record{Topic: topic, Partition: p, Value: fmt.Appendf(nil, "%s-%d", value, i)}
+			if err := s.kgo.ProduceSync(within(s.t), r).FirstErr(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *site) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatalf("%s: %v", s.name, err)
+	}
+}
+
+// order gives a verb and returns what it answered about each topic.
+func (s *site) order(verb string, mode rest.Mode, topics ...string) []api.AlteredMirror {
+	s.t.Helper()
+	done, err := s.rest.Order(within(s.t), "ab", verb, api.AlterMirrorsRequest{MirrorTopicNames: topics}, mode)
+	s.must(err)
+	return done
+}
+
+func (s *site) mustOrder(verb string, topics ...string) {
+	s.t.Helper()
+	for _, one := range s.order(verb, rest.Do, topics...) {
+		if one.ErrorMessage != nil {
+			s.t.Fatalf("%s: %s %s: %s", s.name, verb, one.MirrorTopicName, *one.ErrorMessage)
+		}
+	}
+}
+
+// status waits until the topic is shown so.
+func (s *site) status(topic, want string) api.Mirror {
+	s.t.Helper()
+	var last api.Mirror
+	var err error
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		if last, err = s.rest.Mirror(within(s.t), "ab", topic); err == nil && last.MirrorStatus == want {
+			return last
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.t.Fatalf("%s: %s is %s (%s %s, %v), want %s; %v", s.name, topic, last.MirrorStatus, last.MirrorTopicError, last.MirrorTopicErrorMessage, last.MirrorStateTransitionErrors, want, err)
+	return last
+}
+
+// ends waits until every partition of the topic ends there.
+func (s *site) ends(topic string, partitions int32, want int64) {
+	s.t.Helper()
+	var text string
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		list, err := kadm.NewClient(s.kgo).ListEndOffsets(within(s.t), topic)
+		s.must(err)
+		level := true
+		text = ""
+		list.Each(func(o kadm.ListedOffset) {
+			level = level && o.Err == nil && o.Offset == want
+			text += fmt.Sprint(o.Partition, ": ", o.Offset, " ", o.Err, "; ")
+		})
+		if level && len(list[topic]) == int(partitions) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.t.Fatalf("%s: %s does not come to end at %d: %s", s.name, topic, want, text)
+}
+
+// values reads a partition from its start to its end.
+func (s *site) values(topic string, partition int32) []string {
+	s.t.Helper()
+	admin := kadm.NewClient(s.kgo)
+	ends, err := admin.ListEndOffsets(within(s.t), topic)
+	s.must(err)
+	starts, err := admin.ListStartOffsets(within(s.t), topic)
+	s.must(err)
+	end, _ := ends.Lookup(topic, partition)
+	from, _ := starts.Lookup(topic, partition)
+	if end.Offset == from.Offset {
+		return nil
+	}
+	c := client(s.t, s.b, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}}), kgo.KeepControlRecords())
+	defer c.Close()
+	var list []string
+	ctx, cancel := context.WithTimeout(within(s.t), 15*time.Second)
+	defer cancel()
+	for {
+		fs := c.PollFetches(ctx)
+		s.must(fs.Err())
+		last := int64(-1)
+		fs.EachRecord(func(r *kgo.Record) {
+			last = r.Offset
+			if !r.Attrs.IsControl() {
+				list = append(list, fmt.Sprintf("%d:%s", r.Offset, r.Value))
+			}
+		})
+		if last+1 >= end.Offset {
+			return list
+		}
+	}
+}
+
+// same wants the same records on both sides.
+func same(t *testing.T, a, b *site, topic string, partitions int32) {
+	t.Helper()
+	for p := range partitions {
+		have, want := a.values(topic, p), b.values(topic, p)
+		if strings.Join(have, " ") != strings.Join(want, " ") {
+			t.Errorf("%s-%d: A has %v, B has %v", topic, p, have, want)
+		}
+	}
+}
+
+func TestReverseAndStartTurnsSourceAndMirror(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	a.create("t", 3)
+	a.must(a.put("t", 3, 5, "first"))
+	b.mirror("t")
+	b.ends("t", 3, 5)
+	begun := time.Now()
+	b.mustOrder("reverse-and-start-mirror", "t")
+	b.status("t", "STOPPED")
+	t.Logf("STOPPED after %v", time.Since(begun))
+	b.must(b.put("t", 3, 4, "second"))
+	a.status("t", "ACTIVE")
+	a.ends("t", 3, 9)
+	if err := a.put("t", 1, 1, "refused"); err != kerr.InvalidRequest {
+		t.Errorf("a producer on the new mirror hears %v", err)
+	}
+	same(t, a, b, "t", 3)
+	// And back.
+	a.mustOrder("reverse-and-pause-mirror", "t")
+	a.status("t", "STOPPED")
+	a.must(a.put("t", 3, 1, "third"))
+	b.status("t", "PAUSED")
+	b.ends("t", 3, 9)
+	b.mustOrder("resume", "t")
+	b.ends("t", 3, 10)
+	same(t, a, b, "t", 3)
+}

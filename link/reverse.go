@@ -1,0 +1,216 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/peer"
+	"github.com/hawserio/hawser/link/plan"
+	"github.com/hawserio/hawser/link/task"
+	"github.com/hawserio/hawser/meta"
+)
+
+// The mirror's side of a reversal. It asks, the source's side answers (reversed.go); nothing is decided before the source
+// has handed over (rule R2).
+
+// synchronize asks the source to freeze, then waits until everything that it froze is here and synced.
+func (r *running) synchronize(ctx context.Context, m topicMirror) (time.Duration, error) {
+	if m.rec.Paused {
+		r.noteTurn(m, plan.Problem{Code: string(mirror.InvalidRequest), Text: "the reversal is paused, and the source topic stays read-only meanwhile: resume it, or fail it over"})
+		return turnLater, nil
+	}
+	if m.rec.Turn.Ends == nil {
+		return r.askFreeze(ctx, m)
+	}
+	synced := r.syncedEnds(m)
+	done, beyond, text := plan.Drained(m.rec.Turn.Ends, synced)
+	switch {
+	case beyond:
+		return 0, r.giveUp(ctx, m, &errStep{string(mirror.IllegalState), "the mirror is not what the source froze", errors.New(text)})
+	case !done:
+		if problem, is := r.linkProblem(); is {
+			r.noteTurn(m, problem)
+			return turnLater, nil
+		}
+		r.noteTurn(m, plan.Problem{Code: string(mirror.LagNotZero), Text: text})
+		return turnSoon, nil
+	}
+	_, err := r.stepTurn(ctx, m, mirror.Drained, nil)
+	return 0, err
+}
+
+// syncedEnds are the synced ends of a topic's partitions, up to the first that is not open here.
+func (r *running) syncedEnds(m topicMirror) []kafka.Offset {
+	var ends []kafka.Offset
+	for p := range m.topic.Partitions {
+		part := r.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: m.topic.ID, Partition: p})
+		if part == nil {
+			break
+		}
+		at := part.Offsets()
+		if at.HighWatermark != at.LogEnd && at.LogEnd > at.HighWatermark {
+			// Not synced yet; and if it were more than was frozen, that must show once it is.
+			ends = append(ends, at.HighWatermark)
+			continue
+		}
+		ends = append(ends, at.LogEnd)
+	}
+	return ends
+}
+
+// askFreeze asks the source to freeze, again and again until it states its ends, which are stored once.
+func (r *running) askFreeze(ctx context.Context, m topicMirror) (time.Duration, error) {
+	rq := peer.FreezeRequest{Turn: m.rec.Turn.ID, Topic: m.rec.SourceTopicID, Mirror: m.topic.ID, MirrorName: m.topic.Name, Paused: m.rec.Turn.Paused}
+	answer, err := ask(ctx, r, peer.Freeze, m.rec.SourceTopic, rq.Encode(), peer.DecodeFreezeAnswer)
+	switch {
+	case err != nil && refusedForGood(err):
+		return 0, r.giveUp(ctx, m, &errStep{codeOfPeer(err), "the source cluster refuses to reverse", err})
+	case err != nil:
+		return turnLater, &errStep{codeOfPeer(err), "ask the source to freeze", err}
+	case !answer.Ready:
+		r.noteTurn(m, plan.Problem{Code: string(mirror.LagNotZero), Text: "the source is being frozen: " + answer.Text})
+		return turnSoon, nil
+	}
+	_, err = r.changeTurn(ctx, m, func(turn *meta.Turn) {
+		if turn.Ends == nil {
+			turn.Ends = answer.Ends
+		}
+	})
+	return 0, err
+}
+
+// codeOfPeer is the reason's name for an error of the other cluster's private keys.
+func codeOfPeer(err error) string {
+	switch faultOf(err) {
+	case peerNotHawser:
+		return string(mirror.InvalidRequest)
+	case peerRefused:
+		switch kafka.CodeOf(err) {
+		case kafka.ResourceNotFound:
+			return string(mirror.RemoteLinkNotFound)
+		case kafka.UnknownTopicOrPartition, kafka.UnknownTopicID:
+			return string(mirror.RemoteMirrorNotFound)
+		}
+	}
+	return codeOf(err)
+}
+
+// askHandOver moves the last metadata, then asks the source to hand over: the point of decision.
+func (r *running) askHandOver(ctx context.Context, m topicMirror) (time.Duration, error) {
+	if problems := r.lastMetadata(ctx, m); len(problems) > 0 {
+		r.note(m.topic.ID, problems)
+		return turnLater, nil
+	}
+	rq := peer.HandOverRequest{Turn: m.rec.Turn.ID, Topic: m.rec.SourceTopicID, Ends: m.rec.Turn.Ends}
+	_, err := ask(ctx, r, peer.HandOver, m.rec.SourceTopic, rq.Encode(), nothing)
+	switch {
+	case err != nil && refusedForGood(err):
+		return 0, r.giveUp(ctx, m, &errStep{codeOfPeer(err), "the source cluster does not hand over", err})
+	case err != nil:
+		return turnLater, &errStep{codeOfPeer(err), "ask the source to hand over", err}
+	}
+	// From here on the source takes no commits for the topic, so what is read now is the last of them (rule R8). It is not
+	// waited for: without it groups read some records again.
+	if problems := r.lastOffsets(ctx, m); len(problems) > 0 {
+		r.ls.env.Logger.Warn("the last group offsets of a reversed topic were not copied: groups will read some records again", "link", r.name, "topic", m.topic.Name, "error", problems[0].Text)
+	}
+	_, err = r.stepTurn(ctx, m, mirror.HandOverGiven, func(rec *meta.Mirror) { rec.Turn.Handed = true })
+	return 0, err
+}
+
+// lastMetadata takes over configs and group offsets once more and lists what stands in the way.
+func (r *running) lastMetadata(ctx context.Context, m topicMirror) []plan.Problem {
+	mirrors := []task.Mirror{taskMirror(m)}
+	asked, cancel := context.WithTimeout(ctx, checkMax)
+	defer cancel()
+	var found map[string]task.TopicResult
+	var err error
+	if runErr := r.configsRunner().Exclusive(asked, func(ctx context.Context) { found, err = r.configs.Sync(ctx, mirrors) }); runErr != nil {
+		err = runErr
+	}
+	if err != nil {
+		return []plan.Problem{{Code: codeOf(err), Text: "configs of the source topic cannot be read: " + err.Error()}}
+	}
+	if problems := found[m.topic.Name].Problems; len(problems) > 0 {
+		return problems
+	}
+	return r.lastOffsets(ctx, m)
+}
+
+func (r *running) lastOffsets(ctx context.Context, m topicMirror) []plan.Problem {
+	p := &promotion{m: m}
+	r.checkOffsets(ctx, []*promotion{p})
+	return p.facts.OffsetProblems
+}
+
+// answerReverse says how a reversal stands that this side ordered, and ends it if that is asked and not too late: a
+// failover of the source that was handed over asks that (rule R2).
+func (ls *Links) answerReverse(ctx context.Context, q question) ([]byte, error) {
+	rq, err := peer.DecodeReverseRequest(q.Body)
+	if err != nil {
+		return nil, malformed(err)
+	}
+	rec, topic := q.img.Mirrors[rq.Topic], q.img.Topics[rq.Topic]
+	if rec == nil || topic == nil || rec.Link != q.Link || !names(q, topic.Name) {
+		return peer.ReverseAnswer{Word: plan.Unheard.String()}.Encode(), nil
+	}
+	r := ls.runningOf(rec.Link)
+	if m := newTopicMirror(rec, topic); rq.End && r != nil && plan.Speak(turnFacts(m), rq.Turn) == plan.Live {
+		if _, err := r.stepTurn(ctx, m, mirror.PeerDead, nil); err != nil {
+			return nil, err
+		}
+		rec = ls.env.Metadata.Image().Mirrors[rq.Topic]
+		if rec == nil {
+			return peer.ReverseAnswer{Word: plan.Unheard.String()}.Encode(), nil
+		}
+	}
+	m := newTopicMirror(rec, topic)
+	word := plan.Speak(turnFacts(m), rq.Turn)
+	answer := peer.ReverseAnswer{Word: word.String(), Halted: rec.Paused}
+	if word == plan.Completed || word == plan.CompletedPaused {
+		answer.Ends = stopPoints(ls.env.Metadata.Image().Partitions[rq.Topic])
+	}
+	return answer.Encode(), nil
+}
+
+// names reports whether a question names the topic: its rights were checked for the topics that it names only.
+func names(q question, topic string) bool {
+	for _, name := range q.Topics {
+		if name == topic {
+			return true
+		}
+	}
+	return false
+}
+
+func stopPoints(states *meta.Partitions) []kafka.Offset {
+	if states == nil {
+		return nil
+	}
+	ends := make([]kafka.Offset, len(states.List))
+	for p, s := range states.List {
+		if s.Stop == nil {
+			return nil
+		}
+		ends[p] = s.Stop.Offset
+	}
+	return ends
+}
+
+// turnFacts is a record in link/plan's words.
+func turnFacts(m topicMirror) plan.TurnFacts {
+	f := plan.TurnFacts{State: m.state, Topic: m.rec.Topic, Turns: m.rec.Turns, Recorded: true}
+	if t := m.rec.Turn; t != nil && !t.Restore {
+		f.ID, f.Over, f.Handed, f.Paused = t.ID, t.Over, t.Handed, t.Paused
+	}
+	return f
+}
+
+// newTurn is a reversal or restore that this side orders.
+func newTurn(rec *meta.Mirror, nowMs int64) *meta.Turn {
+	rec.Turns++
+	return &meta.Turn{ID: plan.TurnID(rec.Topic, rec.Turns), SinceMs: nowMs}
+}

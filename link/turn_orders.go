@@ -1,0 +1,102 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/peer"
+	"github.com/hawserio/hawser/link/plan"
+	"github.com/hawserio/hawser/meta"
+)
+
+// askPeer asks the other cluster about the orders that it takes part in: whether it would let a topic be reversed, and
+// whether a topic that was handed over may be failed over (rule R2). What it has against them is in refusal; transactions that it
+// would abort are added to open.
+func (o *ordering) askPeer(ctx context.Context, img *meta.Image, names []string, open map[kafka.TopicID][]OpenTransaction) {
+	r := o.ls.runningOf(o.link.ID)
+	if r == nil || o.event != mirror.ReverseAsked && o.event != mirror.FailoverAsked {
+		return
+	}
+	var mu sync.Mutex // guards open, o.dead and o.refusal
+	var g errgroup.Group
+	g.SetLimit(asksAtOnce)
+	for _, name := range names {
+		m, err := mirrorNamed(img, o.link, name)
+		if err != nil || o.allowed(m) != nil && m.state != mirror.HandedOver {
+			continue
+		}
+		if o.event == mirror.FailoverAsked && m.state != mirror.HandedOver {
+			continue
+		}
+		g.Go(func() error {
+			found, dead, err := o.askAbout(ctx, r, m)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				o.refusal[m.topic.ID] = err
+			}
+			o.dead[m.topic.ID] = dead
+			if len(found) > 0 {
+				open[m.topic.ID] = found
+			}
+			return nil
+		})
+	}
+	// The functions return no error: each refusal concerns its own topic.
+	_ = g.Wait()
+}
+
+func (o *ordering) askAbout(ctx context.Context, r *running, m topicMirror) (open []OpenTransaction, dead bool, err error) {
+	if o.event == mirror.ReverseAsked {
+		open, err = r.checkReverse(ctx, m)
+		return open, false, err
+	}
+	if o.dry {
+		return nil, false, nil
+	}
+	asked, cancel := context.WithTimeout(ctx, forceMax)
+	defer cancel()
+	switch word, _, err := r.askReverse(asked, m, true); word {
+	case plan.Dead:
+		return nil, true, nil
+	case plan.Silent:
+		return nil, false, fmt.Errorf("Topic '%s' was handed over, and cluster %s does not say whether it is writable there: %v. Force the failover if that cluster is gone.", m.topic.Name, o.link.RemoteClusterID, err)
+	default:
+		return nil, false, fmt.Errorf("Topic '%s' was handed over, and is or may be writable on cluster %s (it says %v). Force the failover to write on both sides.", m.topic.Name, o.link.RemoteClusterID, word)
+	}
+}
+
+// checkReverse asks the source what it would say to a reversal.
+func (r *running) checkReverse(ctx context.Context, m topicMirror) ([]OpenTransaction, error) {
+	rq := peer.FreezeRequest{Turn: plan.TurnID(m.topic.ID, m.rec.Turns+1), Topic: m.rec.SourceTopicID, Mirror: m.topic.ID, MirrorName: m.topic.Name, Validate: true}
+	answer, err := ask(ctx, r, peer.Freeze, m.rec.SourceTopic, rq.Encode(), peer.DecodeFreezeAnswer)
+	if err != nil {
+		return nil, fmt.Errorf("Topic '%s' cannot be reversed now: %s", m.topic.Name, words(err))
+	}
+	if answer.Partitions != m.topic.Partitions {
+		return nil, fmt.Errorf("Topic '%s' cannot be reversed now: the source topic has %d partitions, the mirror %d.", m.topic.Name, answer.Partitions, m.topic.Partitions)
+	}
+	var open []OpenTransaction
+	for _, t := range answer.Open {
+		open = append(open, OpenTransaction{Partition: -1, Producer: t.Producer, From: kafka.NoOffset, ID: t.TransactionalID})
+	}
+	return open, nil
+}
+
+// words is what the other cluster said, or why it said nothing, as a sentence.
+func words(err error) string {
+	var said *kafka.Error
+	switch {
+	case errors.Is(err, peer.ErrNotHawser):
+		return "the source cluster is no hawser, and only two of them can change places. Use promote or failover."
+	case errors.As(err, &said) && faultOf(err) == peerRefused:
+		return said.Message
+	}
+	return "the source cluster cannot be asked: " + err.Error() + "."
+}
