@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"kafka/batch", "rest/api"},
 	{"link/mirror", "link/peer", "placement", "group/rebalance", "commitlog/retain"},
 	{"link/plan"},
-	{"kafka/wire", "event", "config", "rest/client"},
+	{"kafka/wire", "event", "config", "rest/client", "auth/stores"},
 	{"store", "meta"},
 	{"store/disk"},
 	{"commitlog"},

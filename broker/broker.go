@@ -260,6 +260,7 @@ func (b *Broker) openLinks(ctx context.Context) error {
 		ReplicationFactor: int16(b.values.Int("default.replication.factor")),
 		Transactions:      b.txns,
 		Version:           b.cfg.Version,
+		Dial:              b.dialSource,
 		Logger:            b.log,
 	})
 	b.onClose(func() error { b.links.Close(); return nil })

@@ -13,10 +13,13 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/auth"
+	"github.com/hawserio/hawser/auth/stores"
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/group"
 	"github.com/hawserio/hawser/handler"
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link"
+	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/rest"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -42,6 +45,16 @@ func (b *Broker) openSecurity(context.Context) error {
 		return fmt.Errorf("authorizer.class.name is %s; only %s is there", class, config.StandardAuthorizer)
 	}
 	return nil
+}
+
+// dialSource connects a link, which may read tokens only from files that the broker's configs name.
+func (b *Broker) dialSource(cfg source.Config) (link.Source, error) {
+	cfg.Security.OAuth.Files = b.values.List("hawser.link.token.files")
+	cluster, err := source.Dial(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return cluster, nil
 }
 
 // authorizer is nil, and not a nil pointer in an interface, without one.
@@ -101,8 +114,11 @@ func (b *Broker) secure(l *handler.Listener, protocol string) error {
 	text := func(name string) string { return b.values.ListenerText(l.Name, "", name) }
 	if strings.HasSuffix(protocol, "SSL") {
 		made, err := auth.NewTLS(auth.TLSConfig{
-			Chain: text("ssl.keystore.certificate.chain"), Key: text("ssl.keystore.key"), KeyPassword: text("ssl.key.password"),
-			Location: text("ssl.keystore.location"), CA: text("ssl.truststore.certificates"), CALocation: text("ssl.truststore.location"),
+			KeyStore: stores.Store{
+				Certificates: text("ssl.keystore.certificate.chain"), Key: text("ssl.keystore.key"), Location: text("ssl.keystore.location"),
+				Password: text("ssl.keystore.password"), KeyPassword: text("ssl.key.password"),
+			},
+			TrustStore: b.trustStore(text),
 			ClientAuth: text("ssl.client.auth"), Protocols: strings.Split(text("ssl.enabled.protocols"), ","),
 		})
 		if err != nil {
@@ -119,6 +135,10 @@ func (b *Broker) secure(l *handler.Listener, protocol string) error {
 		b.listenerLogins = append(b.listenerLogins, logins)
 	}
 	return nil
+}
+
+func (b *Broker) trustStore(text func(name string) string) stores.Store {
+	return stores.Store{Certificates: text("ssl.truststore.certificates"), Location: text("ssl.truststore.location"), Password: text("ssl.truststore.password")}
 }
 
 // httpListener is the name by which the HTTP port has security configs of its own: listener.name.http.…
@@ -173,12 +193,12 @@ func (b *Broker) tokensOf(listener string) (*auth.Tokens, error) {
 	own := func(name string) string {
 		return b.values.Text("listener.name." + strings.ToLower(listener) + ".oauthbearer." + name)
 	}
-	if roots, location := own("ssl.truststore.certificates"), own("ssl.truststore.location"); roots != "" || location != "" {
-		pool, err := auth.Roots(roots, location)
+	if trust := b.trustStore(own); trust.Given() {
+		roots, err := trust.Roots()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read ssl.truststore: %w", err)
 		}
-		c.JWKS.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		c.JWKS.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
 	return auth.NewTokens(c)
 }

@@ -36,8 +36,6 @@ var ours = map[string]string{
 	"log.dir":                               "not in /tmp",
 	"group.coordinator.rebalance.protocols": "no streams groups",
 	"sasl.enabled.mechanisms":               "no GSSAPI",
-	"ssl.keystore.type":                     "PEM only",
-	"ssl.truststore.type":                   "PEM only",
 }
 
 // TestTablesAgreeWithKafka compares with what Apache Kafka 4.1's own tables say.

@@ -127,25 +127,31 @@ func linkSecurityKeys(prefix string) []Key {
 	}
 	keys := []Key{
 		Key{Name: "sasl.mechanism", Type: String, Default: "GSSAPI",
-			Doc: "SASL mechanism for " + whose + ". GSSAPI, the default as in Kafka, is not offered: name another with SASL."}.with(oneOf("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")),
+			Doc: "SASL mechanism for " + whose + ". GSSAPI, the default as in Kafka, is not offered: name another with SASL."}.with(oneOf("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")),
 		{Name: "sasl.jaas.config", Type: Password, Unset: true, Doc: "User and password for " + whose + ", as a Java client writes them."},
+		{Name: "sasl.client.callback.handler.class", Type: Class, Unset: true, Doc: "Accepted for Java clients' configs; without effect."},
 		{Name: "sasl.login.callback.handler.class", Type: Class, Unset: true, Doc: "Accepted for Java clients' configs; without effect."},
-		{Name: "sasl.oauthbearer.token.endpoint.url", Type: String, Unset: true, Check: checkURL, Allowed: "http://host:port or https://host:port", Doc: "Where tokens for OAUTHBEARER are fetched."},
+		{Name: "sasl.oauthbearer.client.credentials.client.id", Type: String, Unset: true, Doc: "Client id that tokens are asked for with. The older clientId in sasl.jaas.config is taken too."},
+		{Name: "sasl.oauthbearer.client.credentials.client.secret", Type: Password, Unset: true, Doc: "The client's secret. The older clientSecret in sasl.jaas.config is taken too."},
+		{Name: "sasl.oauthbearer.header.urlencode", Type: Bool, Default: "false", Doc: "Whether client id and secret are URL-encoded where they are sent."},
+		{Name: "sasl.oauthbearer.scope", Type: String, Unset: true, Doc: "Scope that tokens are asked for with."},
+		{Name: "sasl.oauthbearer.token.endpoint.url", Type: String, Unset: true, Check: checkJWKS, Allowed: "https://host/path, http://host/path or file:///path",
+			Doc: "Where tokens for OAUTHBEARER are fetched, by client credentials; or a file that holds one, if the broker's hawser.link.token.files names it."},
 		Key{Name: "security.protocol", Type: String, Default: "PLAINTEXT", Doc: "Security protocol for " + whose + "."}.with(securityProtocols()),
 		{Name: "ssl.cipher.suites", Type: List, Unset: true, Doc: "TLS 1.2 cipher suites to offer, by their IANA names. Unset: the secure ones."},
 		Key{Name: "ssl.enabled.protocols", Type: List, Default: "TLSv1.2,TLSv1.3", Doc: "TLS versions to offer."}.with(someOf("TLSv1.2", "TLSv1.3")),
 		Key{Name: "ssl.endpoint.identification.algorithm", Type: String, Default: "https", Doc: "https: the certificate must be for the host dialled. Empty: it need not."}.with(oneOf("https", "")),
-		{Name: "ssl.key.password", Type: Password, Unset: true, Doc: "Password of an encrypted PEM key."},
+		{Name: "ssl.key.password", Type: Password, Unset: true, Doc: "Password of the key, where it is encrypted and the store's is another."},
 		{Name: "ssl.keystore.certificate.chain", Type: Password, Unset: true, Doc: "Own certificate and those above it, as PEM text."},
 		{Name: "ssl.keystore.key", Type: Password, Unset: true, Doc: "Own private key, as PEM text."},
-		{Name: "ssl.keystore.location", Type: String, Unset: true, Doc: "PEM file with own key and certificates. The path must be good on every broker."},
-		{Name: "ssl.keystore.password", Type: Password, Unset: true, Doc: "Accepted as Kafka's; PEM stores have no password but ssl.key.password."},
-		Key{Name: "ssl.keystore.type", Type: String, Default: "JKS", Doc: "Format of the key store. Only PEM is read; with no store named the default, Kafka's, does no harm."}.with(oneOf("JKS", "PKCS12", "PEM")),
+		{Name: "ssl.keystore.location", Type: String, Unset: true, Doc: "PEM, JKS or PKCS12 file with own key and certificates; read again when it changes. The path must be good on every broker."},
+		{Name: "ssl.keystore.password", Type: Password, Unset: true, Doc: "Password of a JKS or PKCS12 key store."},
+		Key{Name: "ssl.keystore.type", Type: String, Default: "JKS", Doc: "Format of the key store. The file itself tells which it is, whatever stands here."}.with(oneOf("JKS", "PKCS12", "PEM")),
 		Key{Name: "ssl.protocol", Type: String, Default: "TLSv1.3", Doc: "Newest TLS version to use."}.with(oneOf("TLSv1.3", "TLSv1.2")),
 		{Name: "ssl.truststore.certificates", Type: Password, Unset: true, Doc: "Certificates of the authorities to trust, as PEM text. Unset: the system's."},
-		{Name: "ssl.truststore.location", Type: String, Unset: true, Doc: "PEM file with them. The path must be good on every broker."},
-		{Name: "ssl.truststore.password", Type: Password, Unset: true, Doc: "Accepted as Kafka's; PEM stores have none."},
-		Key{Name: "ssl.truststore.type", Type: String, Default: "JKS", Doc: "Format of the trust store. Only PEM is read."}.with(oneOf("JKS", "PKCS12", "PEM")),
+		{Name: "ssl.truststore.location", Type: String, Unset: true, Doc: "PEM, JKS or PKCS12 file with them; read again when it changes. The path must be good on every broker."},
+		{Name: "ssl.truststore.password", Type: Password, Unset: true, Doc: "Password of a JKS or PKCS12 trust store."},
+		Key{Name: "ssl.truststore.type", Type: String, Default: "JKS", Doc: "Format of the trust store. The file itself tells which it is, whatever stands here."}.with(oneOf("JKS", "PKCS12", "PEM")),
 	}
 	for i := range keys {
 		keys[i].Name = prefix + keys[i].Name
@@ -184,9 +190,14 @@ func saslRule(prefix string) rule {
 			return "", ""
 		}
 		mechanism := prefix + "sasl.mechanism"
-		switch {
-		case v.Text(mechanism) == "GSSAPI":
-			return mechanism, mechanism + " GSSAPI is not offered: use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
+		switch name := v.Text(mechanism); {
+		case name == "GSSAPI":
+			return mechanism, mechanism + " GSSAPI is not offered: use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM"
+		case name == "OAUTHBEARER" && v.Text(prefix+"sasl.oauthbearer.token.endpoint.url") == "":
+			key := prefix + "sasl.oauthbearer.token.endpoint.url"
+			return key, key + " is needed with " + mechanism + " OAUTHBEARER"
+		case name == "OAUTHBEARER", name == "AWS_MSK_IAM":
+			return "", ""
 		case v.Text(prefix+"sasl.jaas.config") == "":
 			return prefix + "sasl.jaas.config", prefix + "sasl.jaas.config is needed with " + prefix + "security.protocol " + v.Text(prefix+"security.protocol")
 		}

@@ -3,10 +3,10 @@ package link
 import (
 	"fmt"
 	"maps"
-	"os"
 	"strings"
 	"time"
 
+	"github.com/hawserio/hawser/auth/stores"
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/peer"
@@ -218,53 +218,38 @@ const maxReadBytes = 256 << 20
 
 func readSecurity(r reader) (source.Security, error) {
 	s := source.Security{
-		Protocol:    r.text("security.protocol"),
-		Mechanism:   r.text("sasl.mechanism"),
-		JAAS:        r.text("sasl.jaas.config"),
-		CA:          r.text("ssl.truststore.certificates"),
-		Cert:        r.text("ssl.keystore.certificate.chain"),
-		Key:         r.text("ssl.keystore.key"),
-		KeyPassword: r.text("ssl.key.password"),
+		Protocol:  r.text("security.protocol"),
+		Mechanism: r.text("sasl.mechanism"),
+		JAAS:      r.text("sasl.jaas.config"),
+		OAuth: source.OAuth{
+			Endpoint:     r.text("sasl.oauthbearer.token.endpoint.url"),
+			ClientID:     r.text("sasl.oauthbearer.client.credentials.client.id"),
+			ClientSecret: r.text("sasl.oauthbearer.client.credentials.client.secret"),
+			Scope:        r.text("sasl.oauthbearer.scope"),
+			EscapeHeader: r.on("sasl.oauthbearer.header.urlencode"),
+		},
+		KeyStore: stores.Store{
+			Certificates: r.text("ssl.keystore.certificate.chain"), Key: r.text("ssl.keystore.key"), Location: r.text("ssl.keystore.location"),
+			Password: r.text("ssl.keystore.password"), KeyPassword: r.text("ssl.key.password"),
+		},
+		TrustStore: stores.Store{
+			Certificates: r.text("ssl.truststore.certificates"), Location: r.text("ssl.truststore.location"), Password: r.text("ssl.truststore.password"),
+		},
+		Versions:    r.list("ssl.enabled.protocols"),
+		Ciphers:     r.list("ssl.cipher.suites"),
+		NoHostCheck: r.text("ssl.endpoint.identification.algorithm") == "",
 	}
-	if known("ssl.endpoint.identification.algorithm") {
-		s.NoHostCheck = r.text("ssl.endpoint.identification.algorithm") == ""
-	}
-	if path := r.text("ssl.truststore.location"); path != "" && s.CA == "" {
-		pem, err := readPEM("ssl.truststore.location", path)
-		if err != nil {
-			return s, err
+	if s.KeyStore.Given() {
+		if _, err := s.KeyStore.KeyPair(); err != nil {
+			return s, fmt.Errorf("read ssl.keystore: %w", err)
 		}
-		s.CA = pem
 	}
-	if path := r.text("ssl.keystore.location"); path != "" && s.Cert == "" {
-		pem, err := readPEM("ssl.keystore.location", path)
-		if err != nil {
-			return s, err
+	if s.TrustStore.Given() {
+		if _, err := s.TrustStore.Roots(); err != nil {
+			return s, fmt.Errorf("read ssl.truststore: %w", err)
 		}
-		s.Cert, s.Key = pem, pem
 	}
 	return s, nil
-}
-
-// pemMax bounds a PEM file, in bytes.
-const pemMax = 1 << 20
-
-func readPEM(key, path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w: the file must be there on every broker", key, err)
-	}
-	if info.Size() > pemMax {
-		return "", fmt.Errorf("%s: %s has %d bytes, at most %d are read", key, path, info.Size(), pemMax)
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", key, err)
-	}
-	if !strings.Contains(string(raw), "-----BEGIN ") {
-		return "", fmt.Errorf("%s: %s is not PEM; convert the keystore, or give the text in ssl.truststore.certificates", key, path)
-	}
-	return string(raw), nil
 }
 
 // parseAddressMap reads bootstrap.address.map: advertised=dialed pairs with commas between.

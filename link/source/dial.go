@@ -16,7 +16,7 @@ type dialer struct {
 	mapped  map[string]string
 	timeout time.Duration
 	buffer  int
-	tls     *tls.Config // nil for plaintext
+	tls     *secured // nil for plaintext
 }
 
 func newDialer(cfg Config) (dialer, error) {
@@ -25,7 +25,7 @@ func newDialer(cfg Config) (dialer, error) {
 		d.base = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
 	}
 	var err error
-	d.tls, err = cfg.Security.tlsConfig()
+	d.tls, err = cfg.Security.secured()
 	return d, err
 }
 
@@ -66,8 +66,11 @@ func (d dialer) secure(ctx context.Context, conn net.Conn, address string) (net.
 	if err != nil {
 		host = address
 	}
-	cfg := d.tls.Clone()
-	cfg.ServerName = host
+	cfg, err := d.tls.config(host)
+	if err != nil {
+		conn.Close()
+		return nil, &Error{Class: TLS, Address: address, Err: err, Hint: hints[TLS]}
+	}
 	secured := tls.Client(conn, cfg)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close()

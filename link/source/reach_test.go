@@ -23,6 +23,7 @@ import (
 
 	"github.com/youmark/pkcs8"
 
+	"github.com/hawserio/hawser/auth/stores"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/fetcher/stubtest"
@@ -124,6 +125,8 @@ func TestC68_EachWayToFailHasItsClass(t *testing.T) {
 	}
 }
 
+func pemStore(text string) stores.Store { return stores.Store{Certificates: text} }
+
 func TestConfigFaultsAreFoundByDial(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -136,7 +139,7 @@ func TestConfigFaultsAreFoundByDial(t *testing.T) {
 		{"mechanism", source.Config{Bootstrap: []string{"a:1"}, Security: source.Security{Protocol: "SASL_SSL", Mechanism: "GSSAPI", JAAS: `x.ScramLoginModule required username="u";`}}, "SCRAM-SHA-512"},
 		{"module", source.Config{Bootstrap: []string{"a:1"}, Security: source.Security{Protocol: "SASL_SSL", Mechanism: "PLAIN", JAAS: `x.ScramLoginModule required username="u";`}}, "PlainLoginModule"},
 		{"jaas", source.Config{Bootstrap: []string{"a:1"}, Security: source.Security{Protocol: "SASL_SSL", Mechanism: "PLAIN", JAAS: `secret-password`}}, "sasl.jaas.config"},
-		{"ca", source.Config{Bootstrap: []string{"a:1"}, Security: source.Security{Protocol: "SSL", CA: "/no/such/file"}}, "ssl.truststore"},
+		{"ca", source.Config{Bootstrap: []string{"a:1"}, Security: source.Security{Protocol: "SSL", TrustStore: stores.Store{Location: "/no/such/file"}}}, "ssl.truststore"},
 	} {
 		_, err := source.Dial(c.cfg)
 		if err == nil || !strings.Contains(err.Error(), c.word) {
@@ -402,17 +405,17 @@ func TestC75_TLSFaultsAreTold(t *testing.T) {
 		with   source.Security
 		fault  string // "" for none
 	}{
-		{"good", serve(good), source.Security{CA: ca.pem()}, ""},
-		{"CA on one line", serve(good), source.Security{CA: oneLine}, ""},
-		{"CA with escapes", serve(good), source.Security{CA: strings.ReplaceAll(ca.pem(), "\n", `\n`)}, ""},
-		{"CA in a file", serve(good), source.Security{CA: file}, ""},
-		{"unknown CA", serve(good), source.Security{CA: other.pem()}, "unknown authority"},
-		{"wrong name", serve(ca.issue(t, "127.0.0.9", time.Now().Add(time.Hour))), source.Security{CA: ca.pem()}, "127.0.0.9"},
-		{"name not checked", serve(ca.issue(t, "127.0.0.9", time.Now().Add(time.Hour))), source.Security{CA: ca.pem(), NoHostCheck: true}, ""},
-		{"unknown CA, name not checked", serve(good), source.Security{CA: other.pem(), NoHostCheck: true}, "unknown authority"},
-		{"expired", serve(ca.issue(t, "127.0.0.1", time.Now().Add(-time.Hour))), source.Security{CA: ca.pem()}, "expired"},
-		{"client certificate missing", mutual, source.Security{CA: ca.pem()}, "certificate required"},
-		{"client certificate", mutual, source.Security{CA: ca.pem(), Cert: chain, Key: key, KeyPassword: "sesame"}, ""},
+		{"good", serve(good), source.Security{TrustStore: pemStore(ca.pem())}, ""},
+		{"CA on one line", serve(good), source.Security{TrustStore: pemStore(oneLine)}, ""},
+		{"CA with escapes", serve(good), source.Security{TrustStore: pemStore(strings.ReplaceAll(ca.pem(), "\n", `\n`))}, ""},
+		{"CA in a file", serve(good), source.Security{TrustStore: stores.Store{Location: file}}, ""},
+		{"unknown CA", serve(good), source.Security{TrustStore: pemStore(other.pem())}, "unknown authority"},
+		{"wrong name", serve(ca.issue(t, "127.0.0.9", time.Now().Add(time.Hour))), source.Security{TrustStore: pemStore(ca.pem())}, "127.0.0.9"},
+		{"name not checked", serve(ca.issue(t, "127.0.0.9", time.Now().Add(time.Hour))), source.Security{TrustStore: pemStore(ca.pem()), NoHostCheck: true}, ""},
+		{"unknown CA, name not checked", serve(good), source.Security{TrustStore: pemStore(other.pem()), NoHostCheck: true}, "unknown authority"},
+		{"expired", serve(ca.issue(t, "127.0.0.1", time.Now().Add(-time.Hour))), source.Security{TrustStore: pemStore(ca.pem())}, "expired"},
+		{"client certificate missing", mutual, source.Security{TrustStore: pemStore(ca.pem())}, "certificate required"},
+		{"client certificate", mutual, source.Security{TrustStore: pemStore(ca.pem()), KeyStore: stores.Store{Certificates: chain, Key: key, KeyPassword: "sesame"}}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.with.Protocol = "SSL"
@@ -430,7 +433,7 @@ func TestC75_TLSFaultsAreTold(t *testing.T) {
 			}
 		})
 	}
-	_, err = source.Dial(source.Config{Bootstrap: []string{"a:1"}, Security: source.Security{Protocol: "SSL", Cert: chain, Key: key, KeyPassword: "wrong"}})
+	_, err = source.Dial(source.Config{Bootstrap: []string{"a:1"}, Security: source.Security{Protocol: "SSL", KeyStore: stores.Store{Certificates: chain, Key: key, KeyPassword: "wrong"}}})
 	if err == nil || !strings.Contains(err.Error(), "decrypt") {
 		t.Errorf("wrong key password: %v", err)
 	}

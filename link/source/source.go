@@ -34,17 +34,6 @@ type Config struct {
 	Dial           func(ctx context.Context, network, address string) (net.Conn, error) // nil: net.Dialer
 }
 
-// Security is security.protocol, sasl.* and ssl.*.
-type Security struct {
-	Protocol    string // PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
-	Mechanism   string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
-	JAAS        string // sasl.jaas.config as Java clients take it; parsed here
-	CA          string // PEM text or, from ssl.truststore.location, a file's
-	Cert, Key   string // PEM
-	KeyPassword string
-	NoHostCheck bool // ssl.endpoint.identification.algorithm is empty
-}
-
 // Bounds of what is taken from a Config, where it says nothing or too much.
 const (
 	defaultRequestTimeout = 30 * time.Second
