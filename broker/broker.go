@@ -24,6 +24,7 @@ import (
 	"github.com/hawserio/hawser/link"
 	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
+	"github.com/hawserio/hawser/rest/api"
 	"github.com/hawserio/hawser/store"
 	"github.com/hawserio/hawser/store/disk"
 	"github.com/hawserio/hawser/txn"
@@ -259,6 +260,7 @@ func (b *Broker) openLinks(ctx context.Context) error {
 		},
 		ReplicationFactor: int16(b.values.Int("default.replication.factor")),
 		Transactions:      b.txns,
+		Sign:              func(text []byte) (string, error) { return api.SignReport(b.meta.SigningKey(), text) },
 		Version:           b.cfg.Version,
 		Dial:              b.dialSource,
 		Logger:            b.log,

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"maps"
@@ -113,6 +114,10 @@ type restCluster struct{ b *Broker }
 
 func (c *restCluster) ID() string        { return c.b.ClusterID() }
 func (c *restCluster) Controller() int32 { return c.b.cfg.NodeID }
+
+func (c *restCluster) ReportKey() ed25519.PublicKey {
+	return c.b.meta.SigningKey().Public().(ed25519.PublicKey)
+}
 
 func (c *restCluster) Brokers() []rest.Broker {
 	host, port := portOf(c.b.kafka.Advertised(c.b.first))

@@ -271,6 +271,7 @@ t     | 0         | 5              | 9              | 4   | c-1      |          
   "cluster_id": "` + resttest.ClusterID + `",
   "controller": "1",
   "rest_url": "` + url + `/kafka/v3",
+  "report_key": "9ZP03Nu8GrXPAUkbKNxHOKBzxPX83SShgFkRNK-f2lw",
   "brokers": [
     {
       "broker_id": 1,

@@ -111,6 +111,7 @@ type clusterDetail struct {
 	ID         string      `json:"cluster_id"`
 	Controller string      `json:"controller,omitempty"`
 	URL        string      `json:"rest_url"`
+	ReportKey  string      `json:"report_key"`
 	Brokers    []brokerRow `json:"brokers"`
 }
 
@@ -129,7 +130,11 @@ func (a *app) clusterDescribe() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		detail := clusterDetail{ID: cluster.ClusterID, URL: c.URL(), Brokers: []brokerRow{}}
+		key, err := c.ReportKey(cmd.Context())
+		if err != nil {
+			return err
+		}
+		detail := clusterDetail{ID: cluster.ClusterID, URL: c.URL(), ReportKey: key.KeyID, Brokers: []brokerRow{}}
 		if cluster.Controller != nil {
 			detail.Controller = path.Base(cluster.Controller.Related)
 		}
@@ -139,7 +144,7 @@ func (a *app) clusterDescribe() *cobra.Command {
 		if a.format != "human" {
 			return a.printData(detail)
 		}
-		if err := a.say("Cluster:     %s\nREST URL:    %s\nController:  %s\n", detail.ID, detail.URL, detail.Controller); err != nil {
+		if err := a.say("Cluster:     %s\nREST URL:    %s\nController:  %s\nReport key:  %s\n", detail.ID, detail.URL, detail.Controller, detail.ReportKey); err != nil {
 			return err
 		}
 		return printRows(a, detail.Brokers)

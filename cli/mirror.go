@@ -13,7 +13,7 @@ import (
 
 func (a *app) mirror() *cobra.Command {
 	cmd := a.group("mirror", "Mirror topics: read-only copies of topics of a linked cluster",
-		a.mirrorCreate(), a.mirrorList(), a.mirrorDescribe(), a.mirrorUpdate(), a.mirrorTop(),
+		a.mirrorCreate(), a.mirrorList(), a.mirrorDescribe(), a.mirrorUpdate(), a.mirrorTop(), a.mirrorVerify(), a.checkReport(),
 		a.group("state-transition-error", "What keeps a mirror from the state it was ordered into", a.transitionErrors()))
 	for _, v := range verbs {
 		cmd.AddCommand(a.order(v))

@@ -234,6 +234,7 @@ type fakeParts struct {
 
 type fakePart struct {
 	fetcher.Target // what links never call
+	Verifiable     // nor this, unless they verify
 	parts          *fakeParts
 	id             kafka.PartitionID
 	mu             sync.Mutex // guards at

@@ -21,6 +21,8 @@ type Links struct {
 	ctx     context.Context
 	running map[kafka.TopicID]*running // by link id; empty before Start
 	closed  bool
+
+	verifying verifications
 }
 
 // New makes the links over metadata; Start runs them.

@@ -8,6 +8,7 @@ import (
 	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/group"
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/kafka/batch"
 	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/source"
@@ -34,6 +35,8 @@ type Env struct {
 	Now               func() time.Time
 	// Transactions is this cluster's own coordinator; nil for none, as where nothing is reversed or restored.
 	Transactions Transactions
+	// Sign makes a signed report of a verification: a JWS in compact form over the text. nil: reports are not signed.
+	Sign func(text []byte) (string, error)
 
 	Metadata   Metadata                                                          // nil: Meta
 	Partitions Partitions                                                        // nil: Owner
@@ -70,6 +73,13 @@ type MirrorPartition interface {
 	fetcher.Target
 	BecomeMirror(ctx context.Context, start kafka.Offset) error
 	Producers() []partition.Producer
+	Verifiable
+}
+
+// Verifiable is what a verification reads of a mirror.
+type Verifiable interface {
+	Batches(from kafka.Offset) (batch.Batches, error)
+	CleanedTo() kafka.Offset
 }
 
 // Commits is what links use of group.Coordinator.

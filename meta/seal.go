@@ -3,6 +3,7 @@ package meta
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -34,6 +35,7 @@ const sealVersion = "1"
 type sealer struct {
 	aead        cipher.AEAD
 	keyID       string // names the key without telling it
+	signing     ed25519.PrivateKey
 	log         *slog.Logger
 	forget      bool                   // a secret sealed with another key is dropped instead of refused
 	forgot      map[kafka.TopicID]bool // links that lost secrets so; only written while the store is read first
@@ -49,8 +51,12 @@ func newSealer(key []byte, log *slog.Logger) (*sealer, error) {
 	if err != nil {
 		return nil, err
 	}
+	signing, err := signingKey(key)
+	if err != nil {
+		return nil, err
+	}
 	sum := sha256.Sum256(append([]byte("hawser key id\n"), key...))
-	return &sealer{aead: aead, keyID: hex.EncodeToString(sum[:6]), log: log, forgot: map[kafka.TopicID]bool{}, forgotUsers: map[ScramKey]bool{}}, nil
+	return &sealer{aead: aead, signing: signing, keyID: hex.EncodeToString(sum[:6]), log: log, forgot: map[kafka.TopicID]bool{}, forgotUsers: map[ScramKey]bool{}}, nil
 }
 
 // readKey reads the key file; nil without error if there is none.

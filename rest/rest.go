@@ -6,6 +6,7 @@ package rest
 
 import (
 	"context"
+	"crypto/ed25519"
 	"log/slog"
 	"net/http"
 
@@ -38,6 +39,8 @@ type Links interface {
 	CreateMirror(ctx context.Context, name string, spec link.MirrorSpec) (link.MirrorInfo, error)
 	Mirrors(name, status string) ([]link.MirrorInfo, error)
 	Mirror(name, topic string) (link.MirrorInfo, error)
+	Verify(name, topic string) (link.Verification, error)
+	Verification(name, topic string) (link.Verification, error)
 	Order(ctx context.Context, name string, verb link.Verb, topics []string, pattern string, validateOnly bool) ([]link.Outcome, error)
 }
 
@@ -49,6 +52,8 @@ type Cluster interface {
 	// Controller is the id of the broker that takes cluster-wide orders, or -1.
 	Controller() int32
 	Brokers() []Broker
+	// ReportKey is the public key that checks the signatures of this cluster's reports.
+	ReportKey() ed25519.PublicKey
 }
 
 // Broker is a broker at the address it advertises.

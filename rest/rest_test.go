@@ -148,3 +148,27 @@ func TestBothPrefixesServeTheSame(t *testing.T) {
 		t.Errorf("self does not keep the spelling that was used: %s", b)
 	}
 }
+
+func TestVerification(t *testing.T) {
+	c := resttest.New(t)
+	newLink(t, c, "l")
+	newMirror(t, c, "l", "t")
+	at := base + "/links/l/mirrors/t/verification"
+	if got := ask(t, c, "GET", at, ""); got.status != 404 {
+		t.Errorf("before the first: %d %s", got.status, got.body)
+	}
+	if v := must[api.Verification](t, c, 202, "POST", at, ""); v.Finished != nil || v.SignedReport != "" || v.Verdict != "INCOMPLETE" {
+		t.Errorf("while it runs: %+v", v)
+	}
+	v := must[api.Verification](t, c, 200, "GET", at, "")
+	if v.Finished == nil || v.Verdict != "IDENTICAL" || len(v.Partitions) != 1 || v.Partitions[0].IdenticalBytes != 200 {
+		t.Errorf("when it is done: %+v", v)
+	}
+	key := must[api.ReportKey](t, c, 200, "GET", base+"/report-key", "")
+	if _, id, err := api.CheckReport(v.SignedReport); err != nil || id != key.KeyID {
+		t.Errorf("the report is signed by %s, want %s: %v", id, key.KeyID, err)
+	}
+	if got := ask(t, c, "POST", base+"/links/l/mirrors/none/verification", ""); got.status != 404 {
+		t.Errorf("of no mirror: %d %s", got.status, got.body)
+	}
+}

@@ -40,6 +40,7 @@ const (
 var routes = []route{
 	{"GET", "/clusters", open, aboutTopic, listClusters},
 	{"GET", atCluster, open, aboutTopic, getCluster},
+	{"GET", atCluster + "/report-key", open, aboutTopic, getReportKey},
 	{"GET", atBrokers, describeCluster, aboutTopic, listBrokers},
 	{"GET", atBrokers + "/{broker_id}", describeCluster, aboutTopic, getBroker},
 
@@ -57,6 +58,8 @@ var routes = []route{
 	{"GET", atMirrors, describeCluster, aboutTopic, listMirrors},
 	{"POST", atMirrors, createMirrors, aboutTopic, createMirror},
 	{"GET", atMirror, describeCluster, aboutMirror, getMirror},
+	{"POST", atMirror + "/verification", orderMirrors, aboutMirror, startVerification},
+	{"GET", atMirror + "/verification", describeCluster, aboutMirror, getVerification},
 	{"POST", atMirrors + ":promote", orderMirrors, aboutTopic, order(link.Promote)},
 	{"POST", atMirrors + ":failover", orderMirrors, aboutTopic, order(link.Failover)},
 	{"POST", atMirrors + ":pause", orderMirrors, aboutTopic, order(link.Pause)},

@@ -134,3 +134,17 @@ func (c *Client) Order(ctx context.Context, link, verb string, topics api.AlterM
 	err := c.do(ctx, request{method: http.MethodPost, path: linkPath(link, "mirrors:"+verb), query: query, body: topics}, &out)
 	return out.Data, err
 }
+
+// StartVerification begins to compare a mirror with its source.
+func (c *Client) StartVerification(ctx context.Context, link, topic string) (api.Verification, error) {
+	var out api.Verification
+	err := c.do(ctx, request{method: http.MethodPost, path: linkPath(link, "mirrors", url.PathEscape(topic), "verification")}, &out)
+	return out, err
+}
+
+// Verification is the last one of a mirror; it runs while its Finished is nil.
+func (c *Client) Verification(ctx context.Context, link, topic string) (api.Verification, error) {
+	var out api.Verification
+	err := c.do(ctx, request{method: http.MethodGet, path: linkPath(link, "mirrors", url.PathEscape(topic), "verification")}, &out)
+	return out, err
+}

@@ -71,6 +71,13 @@ func (c *Client) Cluster(ctx context.Context) (api.Cluster, error) {
 	return out, err
 }
 
+// ReportKey is the public key that checks the cluster's reports.
+func (c *Client) ReportKey(ctx context.Context) (api.ReportKey, error) {
+	var out api.ReportKey
+	err := c.do(ctx, request{method: http.MethodGet, path: []string{"report-key"}}, &out)
+	return out, err
+}
+
 // Brokers lists the brokers.
 func (c *Client) Brokers(ctx context.Context) ([]api.Broker, error) {
 	var out api.List[api.Broker]

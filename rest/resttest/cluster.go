@@ -2,6 +2,7 @@ package resttest
 
 import (
 	"context"
+	"crypto/ed25519"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -52,6 +53,11 @@ func (Identity) ID() string { return ClusterID }
 
 // Controller is broker 1.
 func (Identity) Controller() int32 { return 1 }
+
+// ReportKey is a fixed key.
+func (Identity) ReportKey() ed25519.PublicKey { return reportKey.Public().(ed25519.PublicKey) }
+
+var reportKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
 // Brokers is two, in the wrong order.
 func (Identity) Brokers() []rest.Broker {

@@ -8,18 +8,21 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link"
+	"github.com/hawserio/hawser/rest/api"
 )
 
 // Links is links and mirrors in memory, with just enough of their rules for a door to be tested.
 type Links struct {
-	mu      sync.Mutex
-	links   map[string]*link.Info        // guarded by mu
-	configs map[string]map[string]string // by link; guarded by mu
-	mirrors map[string]*link.MirrorInfo  // by "link/topic"; guarded by mu
-	nowMs   int64
+	mu       sync.Mutex
+	links    map[string]*link.Info        // guarded by mu
+	configs  map[string]map[string]string // by link; guarded by mu
+	mirrors  map[string]*link.MirrorInfo  // by "link/topic"; guarded by mu
+	verified map[string]link.Verification // the same
+	nowMs    int64
 
 	// Fail, when set, is what the next call of any method answers.
 	Fail error
@@ -322,6 +325,42 @@ func (ls *Links) Mirror(name, topic string) (link.MirrorInfo, error) {
 		return link.MirrorInfo{}, &link.Error{Kind: link.NotFound, Code: "UNKNOWN_TOPIC_OR_PARTITION_ERROR", Text: fmt.Sprintf("Topic '%s' is not a mirror topic of cluster link '%s'.", topic, name)}
 	}
 	return *m, nil
+}
+
+// Verify begins a verification, which is over at the next look.
+func (ls *Links) Verify(name, topic string) (link.Verification, error) {
+	m, err := ls.Mirror(name, topic)
+	if err != nil {
+		return link.Verification{}, err
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	v := link.Verification{Link: name, Topic: topic, SourceTopic: m.SourceTopic, Started: time.UnixMilli(1_000_000), Verdict: link.Identical,
+		Partitions: []link.VerifiedPart{{From: 0, To: 10, At: 10, Verdict: link.Identical, Batches: 2, Bytes: 200, SHA256: "00"}}}
+	if ls.verified == nil {
+		ls.verified = map[string]link.Verification{}
+	}
+	done := v
+	done.Finished = time.UnixMilli(2_000_000)
+	if done.Signed, err = api.SignReport(reportKey, []byte(`{"mirror_topic":"`+topic+`"}`)); err != nil {
+		return v, err
+	}
+	ls.verified[name+"/"+topic] = done
+	return v, nil
+}
+
+// Verification is the last one.
+func (ls *Links) Verification(name, topic string) (link.Verification, error) {
+	if _, err := ls.Mirror(name, topic); err != nil {
+		return link.Verification{}, err
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	v, is := ls.verified[name+"/"+topic]
+	if !is {
+		return v, &link.Error{Kind: link.NotFound, Text: fmt.Sprintf("Mirror topic '%s' was not verified since the broker started.", topic)}
+	}
+	return v, nil
 }
 
 // after is the status that a verb leads to.
