@@ -44,7 +44,7 @@ func (a *app) mirrorVerify() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		c, err := a.client()
+		c, err := a.client(cmd.Context())
 		if err != nil {
 			return err
 		}
