@@ -1,0 +1,213 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/partition"
+)
+
+// heal ends the faults, lets everything settle, gives the orders that an operator has left, and wants an end to it: NoStuckState.
+func (w *world) heal() {
+	w.calm = true
+	w.log("the faults end")
+	clear(w.parted)
+	for _, c := range w.clusters {
+		c.denies, c.corrupts, c.plan = false, false, crashPlan{}
+		if !c.up() {
+			w.quiet(c.start)
+		}
+		if c.plain != nil && !c.plain.made {
+			c.plain.make(1)
+		}
+		c.linkStops = false
+	}
+	w.quiet(w.endTxns)
+	for try := range 3 {
+		w.rounds()
+		for _, c := range w.clusters {
+			w.quiet(func() { c.healingOrder(try) })
+		}
+	}
+	w.rounds()
+	for _, c := range w.clusters {
+		if w.err == nil && c.plain == nil && c.topic != nil {
+			w.quiet(c.mustBeSettled)
+		}
+	}
+	for _, c := range w.clusters {
+		if w.err == nil && c.plain == nil && c.topic != nil && c.state() == mirror.Stopped {
+			w.quiet(c.mustTakeRecords)
+		}
+	}
+}
+
+// quiet does something, then looks at everything.
+func (w *world) quiet(do func()) {
+	if w.err != nil {
+		return
+	}
+	w.try(do)
+	w.settle()
+	w.check()
+}
+
+// roundsMax is in how many rounds everything must have settled.
+const roundsMax = 60
+
+// rounds lets clusters and net work until nothing happens any more.
+func (w *world) rounds() {
+	for range roundsMax {
+		if w.err != nil {
+			return
+		}
+		for _, c := range w.clusters {
+			if c.shell != nil {
+				for range 6 {
+					w.quiet(c.shell.work)
+				}
+			}
+		}
+		for len(w.letters) > 0 && w.err == nil {
+			w.quiet(w.carry)
+		}
+		w.pass(20 * time.Millisecond)
+		if w.settled() {
+			break
+		}
+	}
+	w.pass(5 * time.Second)
+}
+
+func (w *world) settled() bool {
+	for _, c := range w.clusters {
+		if c.plain == nil && c.topic != nil && !c.atRest() {
+			return false
+		}
+	}
+	return true
+}
+
+// atRest reports whether a topic is where it can stay: an ordinary topic, or a mirror level with its source.
+func (c *cluster) atRest() bool {
+	switch c.state() {
+	case mirror.Stopped:
+		return true
+	case mirror.Paused, mirror.Failed:
+		return true
+	case mirror.Active:
+		for p := range c.topic.Partitions {
+			f, o := c.shell.followers[p], c.part(p).Offsets()
+			there, err := c.topic.rec.upstream.ends(p)
+			if err != nil || f == nil || !f.level || o.HighWatermark != o.LogEnd || o.LogEnd != there.end {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// endTxns lets every coordinator finish what it has decided and end what nobody will end.
+func (w *world) endTxns() {
+	for _, c := range w.clusters {
+		if c.plain != nil {
+			for _, l := range c.plain.logs {
+				for id := range l.open {
+					c.plain.end(id, 0, false)
+				}
+			}
+			continue
+		}
+		c.abortTxns()
+	}
+}
+
+// healingOrder is what is left to an operator, try after try.
+func (c *cluster) healingOrder(try int) {
+	if c.plain != nil || c.topic == nil {
+		return
+	}
+	c.w.log("healing %v", c)
+	switch c.state() {
+	case mirror.Paused:
+		c.orderVerb(mirror.ResumeAsked)
+	case mirror.Failed:
+		if try == 0 {
+			c.orderVerb(mirror.ResumeAsked)
+		}
+		if c.state() == mirror.Failed {
+			c.orderVerb(mirror.FailoverAsked)
+		}
+	case mirror.Active:
+		if !c.atRest() {
+			c.orderVerb(mirror.FailoverAsked)
+		}
+	case mirror.Stopped:
+	default:
+		c.orderVerb(mirror.FailoverAsked)
+	}
+}
+
+// mustBeSettled is what must hold of a topic in the end.
+func (c *cluster) mustBeSettled() {
+	w := c.w
+	if !c.atRest() || c.state() == mirror.Failed || c.state() == mirror.Paused {
+		w.violate("NoStuckState", "%s does not come to rest: %v, effects left %v", c.name, c.state(), c.shell.todo)
+		return
+	}
+	for p := range c.topic.Partitions {
+		o := c.part(p).Offsets()
+		w.checkAcked(c, p)
+		if c.state() == mirror.Active {
+			c.mustBeLevel(p)
+			continue
+		}
+		if c.topic.parts.List[p].Role != meta.RoleOpen {
+			w.violate("NoStuckState", "%s-%d on %s is %s in the end", topicName, p, c.name, c.topic.parts.List[p].Role)
+			return
+		}
+		if o.LastStable != o.HighWatermark {
+			w.violate("NoStuckState", "%s-%d on %s: the last stable offset stays at %d of %d", topicName, p, c.name, o.LastStable, o.HighWatermark)
+		}
+	}
+}
+
+// mustTakeRecords writes a last record to each partition of an ordinary topic.
+func (c *cluster) mustTakeRecords() {
+	for p := range c.topic.Partitions {
+		b, err := batch.Build(batch.Spec{ProducerID: kafka.NoProducerID, ProducerEpoch: -1, BaseSequence: -1}, []batch.Record{{Key: []byte("end")}})
+		if err == nil {
+			var a partition.Appended
+			if a, err = c.part(p).Append(background, batch.Batches(b), nil); err == nil {
+				err = c.part(p).WaitSynced(background, a.Next)
+			}
+		}
+		if err != nil {
+			c.w.violate("NoStuckState", "%s-%d on %s takes no records in the end: %v", topicName, p, c.name, err)
+		}
+	}
+}
+
+// mustBeLevel wants a mirror to have what its source has.
+func (c *cluster) mustBeLevel(p int32) {
+	source := c.topic.rec.upstream
+	there, err := source.ends(p)
+	o := c.part(p).Offsets()
+	if err != nil || o.HighWatermark != there.end {
+		c.w.violate("NoStuckState", "%s-%d on %s ends at %d, its source at %d: %v", topicName, p, c.name, o.HighWatermark, there.end, err)
+		return
+	}
+	var tip *node
+	if source.plain != nil {
+		tip = source.plain.logs[p].tip
+	} else {
+		tip = source.topic.seen[p].tip
+	}
+	if mine := c.topic.seen[p]; len(mine.nodes) > 0 && mine.tip != tip {
+		c.w.violate("MirrorIsPrefixOfSource", "%s-%d on %s ends with %v, its source with %v", topicName, p, c.name, mine.tip, tip)
+	}
+}

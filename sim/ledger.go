@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/kafka/batch"
+)
+
+// node is a batch that some cluster made: appended for a producer, or as a marker. Its parent is the batch that stood before it there.
+// So all logs of one topic, on all clusters, are paths in one tree, and whatever else is true: a log that is
+// no such path has lost, doubled or mixed records.
+type node struct {
+	base, next kafka.Offset
+	epoch      kafka.LeaderEpoch
+	crc        uint32
+	parent     *node
+	depth      int
+	minter     int  // the cluster
+	retired    bool // retention or compaction removed it somewhere, so that a log may do without it
+	control    bool
+	producer   kafka.ProducerID
+}
+
+func (n *node) String() string {
+	if n == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("[%d..%d] epoch %d crc %08x", n.base, n.next-1, n.epoch, n.crc)
+}
+
+// holds reports whether n is on the way from the root to tip.
+func (n *node) holds(tip *node) bool {
+	for q := tip; q != nil && q.depth >= n.depth; q = q.parent {
+		if q == n {
+			return true
+		}
+	}
+	return false
+}
+
+type nodeKey struct {
+	partition int32
+	base      kafka.Offset
+	epoch     kafka.LeaderEpoch
+	crc       uint32
+}
+
+type epochKey struct {
+	root      kafka.TopicID // of the history
+	partition int32
+	epoch     kafka.LeaderEpoch
+}
+
+// ledger is all nodes of a world.
+type ledger struct {
+	nodes  map[nodeKey]*node
+	epochs map[epochKey]int // who minted in an epoch
+}
+
+func newLedger() *ledger {
+	return &ledger{nodes: map[nodeKey]*node{}, epochs: map[epochKey]int{}}
+}
+
+func keyOf(partition int32, b batch.Batch) nodeKey {
+	return nodeKey{partition, b.BaseOffset(), b.LeaderEpoch(), b.CRC()}
+}
+
+func (l *ledger) find(partition int32, b batch.Batch) *node { return l.nodes[keyOf(partition, b)] }
+
+// mint adds a batch that a cluster has made.
+func (l *ledger) mint(partition int32, b batch.Batch, parent *node, minter int) *node {
+	n := &node{base: b.BaseOffset(), next: b.NextOffset(), epoch: b.LeaderEpoch(), crc: b.CRC(), parent: parent, minter: minter, control: b.IsControl(), producer: b.ProducerID()}
+	if parent != nil {
+		n.depth = parent.depth + 1
+	}
+	l.nodes[keyOf(partition, b)] = n
+	return n
+}
+
+// follows says why a log in which tip was the last batch may not go on with n; nil for a log that held nothing. What was removed
+// everywhere may be missing, and where all of another history up to n is gone, nobody can tell that there was one.
+func follows(tip, n *node) error {
+	if tip == nil {
+		return nil
+	}
+	for q := n.parent; q != tip; q = q.parent {
+		switch {
+		case q == nil || q.depth <= tip.depth && q.holds(tip):
+			return nil
+		case !q.retired && q.base < tip.next:
+			return fmt.Errorf("%v follows %v: at %v it is of another history", n, tip, q)
+		case !q.retired:
+			return fmt.Errorf("%v follows %v: %v is missing between them", n, tip, q)
+		}
+	}
+	return nil
+}

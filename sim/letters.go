@@ -1,0 +1,62 @@
+package sim
+
+// letter is a message between two clusters, a request or an answer. What it does is a function of the receiver; it is
+// told whether the letter is one that came late or twice only by what it finds.
+type letter struct {
+	from, to int
+	what     string
+	deliver  func()
+	age      int
+}
+
+// send puts a letter into the net.
+func (w *world) send(from, to *cluster, what string, deliver func()) {
+	w.did = true
+	w.letters = append(w.letters, &letter{from: from.index, to: to.index, what: what, deliver: deliver})
+	if len(w.letters) > lettersMax {
+		w.letters = w.letters[1:]
+	}
+}
+
+// lettersMax bounds what is under way; the oldest is lost.
+const lettersMax = 40
+
+// lateAfter is the age, in letters delivered, from which a letter counts as late.
+const lateAfter = 8
+
+func pairOf(a, b int) [2]int { return [2]int{min(a, b), max(a, b)} }
+
+// reaches reports whether two clusters reach each other now.
+func (w *world) reaches(a, b *cluster) bool {
+	return a.up() && b.up() && !w.parted[pairOf(a.index, b.index)]
+}
+
+// carry delivers a letter: mostly one of the oldest, sometimes any; sometimes it is lost, and sometimes it stays and comes again.
+func (w *world) carry() {
+	if len(w.letters) == 0 {
+		return
+	}
+	at := 0
+	if !w.calm {
+		at = w.random.IntN(min(3, len(w.letters)))
+		if w.chance(6) {
+			at = w.random.IntN(len(w.letters))
+		}
+	}
+	w.did = true
+	l := w.letters[at]
+	switch {
+	case !w.calm && w.chance(w.profile.doubles):
+		w.log("letter doubled: %s", l.what)
+	default:
+		w.letters = append(w.letters[:at], w.letters[at+1:]...)
+	}
+	if !w.calm && w.chance(w.profile.losses) || !w.reaches(w.clusters[l.from], w.clusters[l.to]) {
+		w.log("letter lost: %s", l.what)
+		return
+	}
+	for _, other := range w.letters {
+		other.age++
+	}
+	l.deliver()
+}

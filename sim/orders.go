@@ -1,0 +1,193 @@
+package sim
+
+import (
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/plan"
+	"github.com/hawserio/hawser/meta"
+)
+
+type (
+	kafkaID     = kafka.ProducerID
+	kafkaOffset = kafka.Offset
+)
+
+func newPlainKafka(c *cluster, withIDs bool) *plainKafka {
+	k := &plainKafka{c: c, withIDs: withIDs, commits: map[string][]kafka.Offset{}}
+	for _, group := range groupNames {
+		k.commits[group] = []kafka.Offset{-1, -1, -1}
+	}
+	return k
+}
+
+// order draws an operator's order to a cluster; nil where there is none to give.
+func (w *world) order(c *cluster) func() {
+	switch {
+	case c.owner == nil:
+		return nil
+	case c.topic == nil:
+		return c.create
+	}
+	switch n := w.random.IntN(20); {
+	case n < 3:
+		return func() { c.orderVerb(mirror.PauseAsked) }
+	case n < 7:
+		return func() { c.orderVerb(mirror.ResumeAsked) }
+	case n < 10:
+		return func() { c.orderVerb(mirror.PromoteAsked) }
+	case n < 12:
+		return func() { c.orderVerb(mirror.FailoverAsked) }
+	case n == 12:
+		return func() { c.orderVerb(mirror.FailoverForced) }
+	case n < 15 && c.index > 0:
+		return func() {
+			c.put(func() { c.linkStops = !c.linkStops })
+			w.log("%s: link paused %v", c.name, c.linkStops)
+		}
+	case n == 15 && c.index > 0 && w.chance(2):
+		return c.delete
+	case n == 16 && c.index > 0 && w.chance(3):
+		return c.deleteLink
+	case n == 17:
+		return c.widen
+	case n == 18:
+		return w.moveProducer
+	}
+	return nil
+}
+
+// orderVerb gives an order as link/orders.go does: judged by the table, stored, then acted on.
+func (c *cluster) orderVerb(e mirror.Event) {
+	now := c.state()
+	if e == mirror.ResumeAsked && now == mirror.Failed && c.proven() {
+		e = mirror.ResumeProven
+	}
+	c.w.log("order to %s, %v: %v", c.name, now, e)
+	if now.Live() && now != mirror.Stopping && (e == mirror.FailoverAsked || e == mirror.FailoverForced || e == mirror.PromoteAsked) {
+		if _, _, err := mirror.Step(now, e); err == nil {
+			c.w.twoWritable = true
+		}
+	}
+	if err := c.shell.step(e, nil); err != nil {
+		c.w.log("refused: %v", err)
+	}
+}
+
+// proven reports whether a FAILED mirror may be resumed: link/orders.go's prove.
+func (c *cluster) proven() bool {
+	source := c.topic.rec.upstream
+	if !c.w.reaches(c, source) {
+		return false
+	}
+	id, partitions, err := source.describe()
+	return err == nil && plan.MayResume(c.topic.rec.sourceID, id, c.topic.Partitions, partitions)
+}
+
+// create makes the topic: a mirror, or where there is no link a plain one.
+func (c *cluster) create() {
+	w := c.w
+	if c.upstream == nil {
+		c.addTopic(1+int32(w.random.IntN(2)), meta.RoleOpen, nil)
+		w.log("%s: the topic is made", c.name)
+		return
+	}
+	if !c.linked {
+		if w.chance(3) {
+			c.addTopic(1, meta.RoleOpen, nil)
+			w.log("%s: a plain topic is made", c.name)
+			return
+		}
+		c.put(func() { c.linked = true })
+		w.log("%s: the link is made again", c.name)
+		return
+	}
+	if !w.reaches(c, c.upstream) {
+		return
+	}
+	id, partitions, err := c.upstream.describe()
+	if err != nil || c.upstream.denies {
+		return
+	}
+	if c.upstream.plain != nil && !c.upstream.plain.withIDs {
+		id = kafka.TopicID{}
+	}
+	w.log("%s: a mirror is made", c.name)
+	c.addTopic(partitions, meta.RoleFrozen, &record{State: mirror.Active, upstream: c.upstream, sourceID: id})
+	for p, s := range c.topic.seen {
+		s.root = c.upstream.rootOf(int32(p))
+	}
+}
+
+// delete deletes the topic, whatever it is.
+func (c *cluster) delete() {
+	c.w.log("%s: the topic is deleted, %v", c.name, c.state())
+	c.removeTopic()
+}
+
+// deleteLink deletes the link. Live mirrors are failed over first, as with force; one that cannot be keeps the link.
+func (c *cluster) deleteLink() {
+	if !c.linked {
+		return
+	}
+	if c.topic.rec != nil && c.state().Live() {
+		c.orderVerb(mirror.FailoverAsked)
+		return
+	}
+	c.put(func() {
+		c.linked = false
+		c.topic.rec = nil
+	})
+	c.w.log("%s: the link is deleted", c.name)
+}
+
+// widen adds a partition: to a plain topic by an admin, to a mirror because its source has more.
+func (c *cluster) widen() {
+	if c.topic.Partitions >= partitionsMax {
+		return
+	}
+	role := meta.RoleOpen
+	if rec := c.topic.rec; rec != nil && rec.State != mirror.Stopped {
+		if !rec.State.Follows() || !c.w.reaches(c, rec.upstream) {
+			return
+		}
+		id, partitions, err := rec.upstream.describe()
+		if err != nil || !rec.sourceID.IsZero() && id != rec.sourceID || partitions <= c.topic.Partitions {
+			return
+		}
+		role = meta.RoleFrozen
+	}
+	next := *c.topic
+	next.Partitions++
+	next.parts.List = append(next.parts.List[:len(next.parts.List):len(next.parts.List)], meta.Partition{Role: role, Generation: 1})
+	w := c.w
+	w.topicsMade++
+	root := topicID('r', w.topicsMade)
+	if role == meta.RoleFrozen {
+		root = c.topic.rec.upstream.rootOf(c.topic.Partitions)
+	}
+	next.seen = append(next.seen, &seen{root: root})
+	c.put(func() { c.topic = &next })
+	c.w.log("%s: the topic has %d partitions now", c.name, next.Partitions)
+	c.open()
+	c.shell.parts[next.Partitions-1] = c.shell.partNow(next.Partitions - 1)
+}
+
+// moveProducer sends a producer to another cluster.
+func (w *world) moveProducer() {
+	if len(w.producers) == 0 {
+		return
+	}
+	pr, to := w.producers[w.random.IntN(len(w.producers))], w.clusters[w.random.IntN(len(w.clusters))]
+	if to.plain == nil {
+		pr.move(to)
+		w.log("producer %d goes to %s", pr.id, to.name)
+	}
+}
+
+// rootOf names the history of a partition of an upstream topic.
+func (c *cluster) rootOf(p int32) kafka.TopicID {
+	if c.plain != nil {
+		return c.plain.logs[p].root
+	}
+	return c.topic.seen[p].root
+}

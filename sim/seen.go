@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/kafka/batch"
+	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/partition"
+)
+
+// seen is what was last seen of one partition's log by whoever looks from outside, at or below the high watermark.
+type seen struct {
+	root        kafka.TopicID // of the history: the topic whose owner made the partition
+	known       bool
+	nodes       []*node
+	tip         *node // of all that was seen, what retention removed too; nil for a log that is empty for ever
+	start, high kafka.Offset
+	generation  int64
+	truncations int64
+	epoch       kafka.LeaderEpoch
+	open        bool
+	stoppedAt   *meta.StopPoint
+}
+
+func (s *seen) end() kafka.Offset {
+	if n := len(s.nodes); n > 0 {
+		return s.nodes[n-1].next
+	}
+	return s.start
+}
+
+// at is the last node that ends at or below the offset, nil for none.
+func (s *seen) at(offset kafka.Offset) *node {
+	for i := len(s.nodes) - 1; i >= 0; i-- {
+		if s.nodes[i].next <= offset {
+			return s.nodes[i]
+		}
+	}
+	return nil
+}
+
+// check looks at every partition and checks every invariant on what has changed.
+func (w *world) check() {
+	for _, c := range w.clusters {
+		if c.owner == nil || c.topic == nil {
+			continue
+		}
+		for p := range c.topic.Partitions {
+			if part := c.part(p); part != nil && part.Err() == nil {
+				w.look(c, p, part)
+			} else if part != nil {
+				w.violate("NoStuckState", "%s-%d on %s is out of service: %v", topicName, p, c.name, part.Err())
+			}
+		}
+		w.checkRoles(c)
+		w.checkGroups(c)
+	}
+	w.checkWritable()
+}
+
+// look takes in what is new in a partition's log.
+func (w *world) look(c *cluster, p int32, part *partition.Partition) {
+	s := c.topic.seen[p]
+	o, entry := part.Offsets(), part.Entry()
+	if s.known && s.generation == o.Generation && s.high == o.HighWatermark && s.start == o.LogStart && s.epoch == o.Epoch {
+		return
+	}
+	if s.known && o.Epoch < s.epoch {
+		w.violate("EpochNeverFalls", "%s-%d on %s publishes epoch %d after %d", topicName, p, c.name, o.Epoch, s.epoch)
+	}
+	cut := s.truncations != entry.Truncations
+	w.checkHighWatermark(c, p, s, o, entry)
+	if cut && s.known && o.Epoch <= s.epoch {
+		w.violate("E2", "%s-%d on %s was cut without a higher epoch than %d", topicName, p, c.name, s.epoch)
+	}
+	before, end := s.tip, s.end()
+	jumped := o.LogStart > end
+	if cut || jumped {
+		s.nodes, s.tip = nil, nil
+		s.start = o.LogStart
+	}
+	s.known = true
+	w.dropBelow(s, o.LogStart)
+	for _, b := range readFrom(part, s.end(), o.HighWatermark) {
+		w.took(c, p, s, entry, b)
+	}
+	if jumped && len(s.nodes) > 0 {
+		w.checkJump(c, p, s.nodes[0], end)
+	}
+	if cut {
+		w.checkCut(c, p, s, before, entry)
+	}
+	s.high, s.generation, s.truncations, s.epoch, s.open = o.HighWatermark, o.Generation, entry.Truncations, o.Epoch, entry.Role == meta.RoleOpen
+}
+
+// dropBelow takes away what the log does not hold any more at its start.
+func (w *world) dropBelow(s *seen, start kafka.Offset) {
+	s.start = start
+	for len(s.nodes) > 0 && s.nodes[0].next <= start {
+		s.nodes[0].retired = true
+		s.nodes = s.nodes[1:]
+	}
+}
+
+// took takes in one batch that is shown for the first time.
+func (w *world) took(c *cluster, p int32, s *seen, entry meta.Partition, b batch.Batch) {
+	if b.NextOffset() <= s.start {
+		return
+	}
+	n := w.ledger.find(p, b)
+	if n == nil {
+		if entry.Role == meta.RoleMirror {
+			w.violate("MirrorIsPrefixOfSource", "%s-%d on %s holds [%d..%d] of epoch %d, which no source ever had", topicName, p, c.name, b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())
+		}
+		n = w.ledger.mint(p, b, s.tip, c.index)
+		w.checkMinter(c, p, n)
+	} else if err := follows(s.tip, n); err != nil {
+		w.violate("MirrorIsPrefixOfSource", "%s-%d on %s: %v", topicName, p, c.name, err)
+	}
+	s.nodes = append(s.nodes, n)
+	s.tip = n
+}
+
+// readFrom reads the headers of all batches between two offsets.
+func readFrom(part *partition.Partition, from, to kafka.Offset) []batch.Batch {
+	var list []batch.Batch
+	for from < to {
+		answer, err := part.Read(partition.Read{From: from, MaxBytes: 1 << 20, AtLeastOne: true, CurrentEpoch: kafka.NoEpoch, LastEpoch: kafka.NoEpoch})
+		if err != nil {
+			return list
+		}
+		bytes, err := answer.Slice.Bytes()
+		answer.Slice.Close()
+		if err != nil || len(bytes) == 0 {
+			return list
+		}
+		for b, err := range bytes.All() {
+			if err != nil {
+				return list
+			}
+			if b.NextOffset() > from {
+				list = append(list, b)
+				from = b.NextOffset()
+			}
+		}
+	}
+	return list
+}

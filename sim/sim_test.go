@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "the schedule that TestReplay runs")
+
+const eventsEach = 170
+
+// schedules is how many are run: a few seconds' worth, or what HAWSER_SCHEDULES says.
+func schedules(t testing.TB) int {
+	text := os.Getenv("HAWSER_SCHEDULES")
+	if text == "" {
+		return 400
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// runAll runs schedules first, first+1, … on all processors, until one fails.
+func runAll(t *testing.T, first uint64, n int, cells *Cells) (events int64, failed *Result) {
+	var next, sum atomic.Int64
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				mu.Lock()
+				done := i >= int64(n) || failed != nil
+				mu.Unlock()
+				if done {
+					return
+				}
+				r := runOne(t, Options{Seed: first + uint64(i), Events: eventsEach, Cells: cells})
+				sum.Add(int64(r.Events))
+				if r.Err != nil {
+					mu.Lock()
+					if failed == nil || r.Seed < failed.Seed {
+						failed = &r
+					}
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return sum.Load(), failed
+}
+
+func runOne(t *testing.T, opts Options) (r Result) {
+	synctest.Test(t, func(*testing.T) { r = Run(opts) })
+	return r
+}
+
+func TestSchedules(t *testing.T) {
+	n := schedules(t)
+	cells := NewCells()
+	events, failed := runAll(t, 1, n, cells)
+	if failed != nil {
+		t.Fatalf("seed %d: %v\n%s\nreplay it with: go test ./sim -run Replay -seed %d -v", failed.Seed, failed.Err, strings.Join(failed.Trace, "\n"), failed.Seed)
+	}
+	t.Logf("%d schedules, %d events, mean %d", n, events, events/int64(n))
+	if n >= 20000 {
+		if low := cells.Below(100); len(low) > 0 {
+			t.Errorf("%d cells were hit fewer than 100 times:\n%s", len(low), strings.Join(low, "\n"))
+		}
+	} else if os.Getenv("HAWSER_CELLS") != "" {
+		fmt.Fprintln(os.Stderr, strings.Join(cells.Below(100*n/20000+1), "\n"))
+	}
+}
+
+// TestReplay runs one schedule and shows all of it.
+func TestReplay(t *testing.T) {
+	if *seedFlag == 0 {
+		t.Skip("no -seed was given")
+	}
+	r := runOne(t, Options{Seed: *seedFlag, Events: eventsEach, Trace: true})
+	for _, line := range r.Trace {
+		t.Log(line)
+	}
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}

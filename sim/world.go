@@ -1,0 +1,167 @@
+// Package sim runs two and three clusters in one thread under one seed: the real
+// tables and plans of link/mirror and link/plan, the real partitions and logs over a store that can be crashed at
+// any operation, and around them a thin shell of its own in place of package link's goroutines, of the network and of
+// the clients. After each event every invariant is checked. Tests call it; it refuses to know real time and real disks.
+//
+// What the shell models anew, and where the real thing is:
+//   - effects.go is link/stop.go, link/promote.go, and the loop of link/running.go that finds out from the stored
+//     record what is left to do; orders.go is link/orders.go; turn.go and restore.go are the reversals' and restores' shells;
+//   - follow.go is link/fetcher's loop and repairs, one question at a time, deciding by plan.Align, plan.FindShared and plan.Compare;
+//   - groups.go is link/task's copy of group offsets and the group coordinator's clamp, deciding by plan.CopyOffsets;
+//   - kafka.go is an unmodified Kafka with unclean elections; txn.go is package txn's coordinator.
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/hawserio/hawser/kafka"
+)
+
+// Options choose a schedule.
+type Options struct {
+	Seed   uint64
+	Events int    // events before the faults end; the healing comes on top
+	Cells  *Cells // counts the tables' cells, nil for nobody who counts
+	Trace  bool   // keep every line, not only the last ones
+}
+
+// Result is what a schedule came to.
+type Result struct {
+	Seed   uint64
+	Events int
+	Err    error // the first invariant that broke
+	Trace  []string
+}
+
+// traceKept is how many lines are kept of a schedule that nobody asked to see.
+const traceKept = 60
+
+// world is the clusters of one schedule, and what is between them.
+type world struct {
+	opts     Options
+	random   *rand.Rand
+	profile  profile
+	clusters []*cluster
+	letters  []*letter
+	parted   map[[2]int]bool // pairs that do not reach each other
+	ledger   *ledger
+	events   int
+	did      bool // something has happened in the present event; only then it counts
+	records  int  // made so far: each record's value is its number
+	topicsMade,
+	linksMade byte
+	trace []string
+	err   error
+	// calm is set while the faults have ended and everything must settle.
+	calm bool
+	// twoWritable is set by orders after which two sides may be writable: a failover or promotion of a mirror, a forced
+	// failover of a source. NoTwoWritable holds in schedules without (rule R2).
+	twoWritable bool
+	consumers   []*consumer
+	producers   []*producer
+}
+
+// Run runs one schedule. It must be called in a bubble of testing/synctest.
+func Run(opts Options) Result {
+	w := newWorld(opts)
+	defer w.close()
+	for tries := 0; w.events < opts.Events && tries < 4*opts.Events && w.err == nil; tries++ {
+		w.event()
+	}
+	if w.err == nil {
+		w.heal()
+	}
+	return Result{opts.Seed, w.events, w.err, w.trace}
+}
+
+func newWorld(opts Options) *world {
+	w := &world{opts: opts, random: rand.New(rand.NewPCG(opts.Seed, 0x73696d)), parted: map[[2]int]bool{}, ledger: newLedger()}
+	w.profile = drawProfile(w.random)
+	w.log("profile %s", w.profile.name)
+	w.build()
+	return w
+}
+
+func (w *world) close() {
+	for _, c := range w.clusters {
+		if c.owner != nil {
+			c.die()
+			// What a closing owner cannot write any more, nobody misses.
+			_ = c.owner.Close()
+		}
+	}
+}
+
+// log adds a line to the trace.
+func (w *world) log(format string, args ...any) {
+	w.did = true
+	if !w.opts.Trace && len(w.trace) >= 2*traceKept {
+		w.trace = append(w.trace[:0], w.trace[len(w.trace)-traceKept:]...)
+	}
+	w.trace = append(w.trace, fmt.Sprintf("%4d ", w.events)+fmt.Sprintf(format, args...))
+}
+
+// violate notes a broken invariant; the first one counts.
+func (w *world) violate(invariant, format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf("%s: %s", invariant, fmt.Sprintf(format, args...))
+		w.log("BROKEN %v", w.err)
+	}
+}
+
+// chance is true once in n times.
+func (w *world) chance(n int) bool { return w.random.IntN(n) == 0 }
+
+// event does one thing, then checks everything.
+func (w *world) event() {
+	w.did = false
+	w.try(w.pick())
+	w.settle()
+	w.check()
+	if w.did {
+		w.events++
+	}
+}
+
+// try runs an event up to its end, or to the crash of a cluster in the middle of it.
+func (w *world) try(do func()) {
+	if !w.calm {
+		for _, c := range w.clusters {
+			c.planCrash()
+		}
+	}
+	defer func() {
+		stop := recover()
+		if _, crashed := stop.(crashed); stop != nil && !crashed {
+			panic(fmt.Sprintf("seed %d: %v\n%s", w.opts.Seed, stop, strings.Join(w.trace, "\n")))
+		}
+		for _, c := range w.clusters {
+			if c.isDead() {
+				c.fall()
+			}
+			c.plan = crashPlan{}
+		}
+	}()
+	do()
+}
+
+// settle lets everything that runs beside come to rest: syncs that somebody waits for, epochs to be published.
+func (w *world) settle() { synctest.Wait() }
+
+// pass lets time pass, so that what only waits for time happens.
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	w.settle()
+}
+
+// value is the next record's value, and its number.
+func (w *world) value() (int, []byte) {
+	w.records++
+	return w.records, fmt.Appendf(nil, "%d", w.records)
+}
+
+func topicID(kind, n byte) kafka.TopicID { return kafka.TopicID{15: n, 0: kind} }
