@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/hawserio/hawser/auth/stores"
@@ -71,13 +70,4 @@ func NewTLS(c TLSConfig) (*tls.Config, error) {
 		return fresh, nil
 	}
 	return cfg, nil
-}
-
-// PrincipalOf names the holder of a client certificate: User: and the subject as
-// Java prints it (RFC 2253), which is Kafka's DEFAULT mapping.
-func PrincipalOf(state *tls.ConnectionState) string {
-	if state == nil || len(state.VerifiedChains) == 0 {
-		return ""
-	}
-	return "User:" + strings.ReplaceAll(state.VerifiedChains[0][0].Subject.String(), "+", ",")
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/hawserio/hawser/auth"
 	"github.com/hawserio/hawser/console"
 	"github.com/hawserio/hawser/rest"
 )
@@ -19,6 +21,7 @@ import (
 type httpDoor struct {
 	listener net.Listener
 	server   *http.Server
+	mapping  *auth.Mapping // of certificates to principals; nil without TLS
 }
 
 var errStarting = errors.New("the broker is starting or stopping")
@@ -33,6 +36,15 @@ func (b *Broker) bindHTTP(context.Context) error {
 		return fmt.Errorf("open the HTTP port: %w", err)
 	}
 	b.http = &httpDoor{listener: listener}
+	scheme := "http://"
+	if b.values.Text("hawser.http.security.protocol") == "SSL" {
+		scheme = "https://"
+		config, mapping, err := b.tlsOf(httpListener)
+		if err != nil {
+			return errors.Join(fmt.Errorf("open the HTTP port: %w", err), listener.Close())
+		}
+		b.http = &httpDoor{listener: tls.NewListener(listener, config), mapping: mapping}
+	}
 	b.onClose(func() error {
 		if err := listener.Close(); !errors.Is(err, net.ErrClosed) {
 			return err
@@ -44,7 +56,7 @@ func (b *Broker) bindHTTP(context.Context) error {
 		if b.cfg.Settings == nil {
 			b.cfg.Settings = map[string]string{}
 		}
-		b.cfg.Settings[httpAdvertised] = "http://" + b.httpHost(listener.Addr())
+		b.cfg.Settings[httpAdvertised] = scheme + b.httpHost(listener.Addr())
 	}
 	return nil
 }

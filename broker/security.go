@@ -109,22 +109,32 @@ func (b *Broker) listeners() ([]handler.Listener, error) {
 	return all, nil
 }
 
+// tlsOf is a listener's TLS, and how it names who shows a certificate.
+func (b *Broker) tlsOf(listener string) (*tls.Config, *auth.Mapping, error) {
+	text := func(name string) string { return b.values.ListenerText(listener, "", name) }
+	mapping, err := auth.ParseMapping(text("ssl.principal.mapping.rules"))
+	if err != nil {
+		return nil, nil, err
+	}
+	made, err := auth.NewTLS(auth.TLSConfig{
+		KeyStore: stores.Store{
+			Certificates: text("ssl.keystore.certificate.chain"), Key: text("ssl.keystore.key"), Location: text("ssl.keystore.location"),
+			Password: text("ssl.keystore.password"), KeyPassword: text("ssl.key.password"),
+		},
+		TrustStore: b.trustStore(text),
+		ClientAuth: text("ssl.client.auth"), Protocols: strings.Split(strings.ReplaceAll(text("ssl.enabled.protocols"), " ", ""), ","),
+	})
+	return made, mapping, err
+}
+
 // secure gives a listener the TLS and the logins of its protocol.
 func (b *Broker) secure(l *handler.Listener, protocol string) error {
-	text := func(name string) string { return b.values.ListenerText(l.Name, "", name) }
 	if strings.HasSuffix(protocol, "SSL") {
-		made, err := auth.NewTLS(auth.TLSConfig{
-			KeyStore: stores.Store{
-				Certificates: text("ssl.keystore.certificate.chain"), Key: text("ssl.keystore.key"), Location: text("ssl.keystore.location"),
-				Password: text("ssl.keystore.password"), KeyPassword: text("ssl.key.password"),
-			},
-			TrustStore: b.trustStore(text),
-			ClientAuth: text("ssl.client.auth"), Protocols: strings.Split(text("ssl.enabled.protocols"), ","),
-		})
+		made, mapping, err := b.tlsOf(l.Name)
 		if err != nil {
 			return err
 		}
-		l.TLS = made
+		l.TLS, l.Principal = made, mapping.PrincipalOf
 	}
 	if strings.HasPrefix(protocol, "SASL") {
 		logins, err := b.loginsOf(l.Name)
@@ -226,7 +236,7 @@ func (b *Broker) restAccess() rest.Access {
 	return access{b}
 }
 
-// Login implements rest.Access: HTTP Basic with a SASL user, or a bearer token of OAUTHBEARER.
+// Login implements rest.Access: HTTP Basic with a SASL user, a bearer token of OAUTHBEARER, or else a client certificate.
 func (a access) Login(r *http.Request) (string, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "bearer") {
@@ -238,7 +248,7 @@ func (a access) Login(r *http.Request) (string, error) {
 	}
 	user, password, ok := r.BasicAuth()
 	if !ok {
-		return handler.Anonymous, nil
+		return a.certified(r)
 	}
 	known := a.b.logins.CheckPassword(user, password)
 	for _, logins := range a.b.listenerLogins { // what lets one in at a Kafka listener does so here, too
@@ -248,6 +258,22 @@ func (a access) Login(r *http.Request) (string, error) {
 		return "", kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: Invalid username or password.")
 	}
 	return "User:" + user, nil
+}
+
+// certified names who showed a certificate.
+func (a access) certified(r *http.Request) (string, error) {
+	if a.b.http.mapping == nil {
+		return handler.Anonymous, nil
+	}
+	name, err := a.b.http.mapping.PrincipalOf(r.TLS)
+	if err != nil {
+		a.b.log.Info("certificate refused", "client", r.RemoteAddr, "err", err)
+		return "", kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: the certificate's name is nobody's here.")
+	}
+	if name == "" {
+		return handler.Anonymous, nil
+	}
+	return name, nil
 }
 
 // Allowed implements rest.Access.

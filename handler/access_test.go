@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -279,4 +280,69 @@ func TestC88_CreateTopicsHidesConfigs(t *testing.T) {
 	if got.ErrorCode != 0 || got.ConfigErrorCode != int16(kafka.TopicAuthorizationFailed) || got.NumPartitions != -1 || got.ReplicationFactor != -1 || len(got.Configs) != 0 {
 		t.Fatalf("%+v", got)
 	}
+}
+
+func TestCertificatesNamePrincipals(t *testing.T) {
+	server, client := certificate(t)
+	server = server.Clone()
+	server.ClientAuth, server.ClientCAs = tls.VerifyClientCertIfGiven, client.RootCAs
+	with := client.Clone()
+	with.Certificates = server.Certificates
+	seen := &onlySeen{}
+	w := newFullWorld(t, func(_ *world, d *Deps) { d.Authorizer = seen })
+	name := func(state *tls.ConnectionState) (string, error) {
+		if len(state.VerifiedChains) == 0 {
+			return "", nil
+		}
+		return "User:CN=alice", nil
+	}
+	refuse := func(*tls.ConnectionState) (string, error) { return "", errors.New("no rule matches") }
+	for _, l := range []Listener{
+		{Name: "TLS", Address: "127.0.0.1:0", TLS: server, Principal: name}, {Name: "STRICT", Address: "127.0.0.1:0", TLS: server, Principal: refuse},
+	} {
+		if err := w.Listen(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.serve()
+	for config, want := range map[*tls.Config]string{with: "User:CN=alice", client: Anonymous} {
+		c := dialTLS(t, w.Addr("TLS"), config)
+		ask[*kmsg.ListGroupsResponse](c, 4, kmsg.NewPtrListGroupsRequest())
+		if got := seen.last(); got != want {
+			t.Errorf("the authorizer was asked about %s, want %s", got, want)
+		}
+	}
+	c := dialTLS(t, w.Addr("STRICT"), with)
+	rq := kmsg.NewPtrListGroupsRequest()
+	rq.SetVersion(4)
+	c.write(rq)
+	c.closed("a certificate that no rule maps")
+}
+
+func dialTLS(t *testing.T, address string, config *tls.Config) *client {
+	t.Helper()
+	c := dial(t, address)
+	config = config.Clone()
+	config.ServerName = "127.0.0.1"
+	c.nc = tls.Client(c.nc, config)
+	return c
+}
+
+// onlySeen allows everything and remembers who asked.
+type onlySeen struct {
+	mu  sync.Mutex
+	who string
+}
+
+func (o *onlySeen) Allowed(principal, _ string, _ kmsg.ACLOperation, _ kmsg.ACLResourceType, _ string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.who = principal
+	return true
+}
+
+func (o *onlySeen) last() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.who
 }

@@ -112,11 +112,15 @@ func (c *conn) handshake(ctx context.Context) error {
 	if err := tc.HandshakeContext(ctx); err != nil {
 		return err
 	}
-	if name := c.listener.Principal; name != nil && c.listener.SASL == nil {
-		state := tc.ConnectionState()
-		c.login.principal = name(&state)
+	if c.listener.Principal == nil || c.listener.SASL != nil {
+		return nil
 	}
-	return nil
+	state := tc.ConnectionState()
+	name, err := c.listener.Principal(&state)
+	if err == nil && name != "" {
+		c.login.principal = name
+	}
+	return err
 }
 
 // errDrained says that the door is closing and the connection was at rest.

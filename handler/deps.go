@@ -220,6 +220,7 @@ type Listener struct {
 	AdvertisedPort int32
 	TLS            *tls.Config   // nil: plaintext
 	SASL           Authenticator // nil: no authentication
-	// Principal names who showed a client certificate, where there is no SASL; nil: Anonymous.
-	Principal func(*tls.ConnectionState) string
+	// Principal names who showed a client certificate, where there is no SASL; "" is Anonymous. Its
+	// error closes the connection. nil: all are Anonymous.
+	Principal func(*tls.ConnectionState) (string, error)
 }
