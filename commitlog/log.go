@@ -79,6 +79,9 @@ type Log struct {
 
 	opened openList
 
+	// cached is how many of the newest bytes stay in the system's memory once they are synced; 0 for all.
+	cached atomic.Int64
+
 	// The writer's own.
 	scratch   index
 	newEpochs []kafka.EpochStart
@@ -159,6 +162,11 @@ func (l *Log) Configure(cfg Config) {
 	cfg = cfg.withDefaults()
 	l.cfg.Store(&cfg)
 }
+
+// KeepCached says how many bytes at the log's end stay in the system's memory once they are synced, 0 for
+// all: it counts for what is synced from now on. Whoever writes much that is not read soon keeps little: the memory is
+// then there for what is, and need not be found anew for each byte.
+func (l *Log) KeepCached(bytes int64) { l.cached.Store(bytes) }
 
 // Dir is the directory, for small files that partition keeps beside the log
 // (producer snapshots): names must not end in .log, .index or .timeindex, nor begin with "log-".

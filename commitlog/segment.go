@@ -73,6 +73,7 @@ type segment struct {
 
 	state            // guarded by Log.mu
 	syncedSize int64 // bytes that a crash cannot take; guarded by Log.syncMu
+	uncached   int64 // bytes that KeepCached has been seen to for; guarded by Log.syncMu
 
 	sealed  atomic.Bool // takes no more batches
 	settled atomic.Bool // and log and index files are synced: may be closed and read again
@@ -86,7 +87,7 @@ type segment struct {
 }
 
 func newSegment(st state) *segment {
-	return &segment{base: st.base, state: st, syncedSize: st.size, flushed: st}
+	return &segment{base: st.base, state: st, syncedSize: st.size, uncached: st.size, flushed: st}
 }
 
 func logName(base kafka.Offset) string   { return fmt.Sprintf("%020d.log", base) }

@@ -116,7 +116,40 @@ func (l *Log) syncLocked() (kafka.Offset, error) {
 	l.unsynced -= s.unsynced
 	synced := l.synced
 	l.mu.Unlock()
+	l.uncache(s.segs)
 	return synced, l.writeMark(s.segs)
+}
+
+// uncacheAgain is how far below its place an uncaching begins, in bytes: the system keeps a block that reaches over the
+// end of what it is told to let go of, and its blocks may be this large.
+const uncacheAgain = 4 << 20
+
+// uncache lets the system forget what is synced but for the last bytes. Called with syncMu held.
+func (l *Log) uncache(segs []*segment) {
+	keep := l.cached.Load()
+	all := keep <= 0
+	for _, g := range slices.Backward(segs) {
+		if g.uncached >= g.syncedSize {
+			return // and so are those before it
+		}
+		upTo := max(g.syncedSize-keep, 0)
+		keep -= min(keep, g.syncedSize)
+		switch {
+		case all:
+			g.uncached = g.syncedSize
+		case upTo > g.uncached:
+			f, err := g.acquire(l.dir)
+			if err != nil {
+				return // removed or replaced meanwhile
+			}
+			f.Uncache(max(g.uncached-uncacheAgain, 0), upTo)
+			f.release()
+			g.uncached = upTo
+			if g.settled.Load() {
+				l.opened.touch(g)
+			}
+		}
+	}
 }
 
 func (l *Log) syncSegment(d dirtySegment) error {

@@ -27,6 +27,7 @@ type sliceFile struct {
 func (f *sliceFile) Append([]byte) error         { return io.ErrClosedPipe }
 func (f *sliceFile) Sync() error                 { return nil }
 func (f *sliceFile) StartWriteback(int64, int64) {}
+func (f *sliceFile) Uncache(int64, int64)        {}
 func (f *sliceFile) Close() error                { return nil }
 func (f *sliceFile) OSFile() *os.File            { return f.os }
 func (f *sliceFile) Size() int64                 { return f.Reader.Size() }

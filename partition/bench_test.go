@@ -92,7 +92,7 @@ func BenchmarkAppendMirrored(b *testing.B) {
 			one.SetBaseOffset(next)
 			next = one.NextOffset()
 		}
-		if err := p.AppendMirrored(b.Context(), Mirrored{o.Generation, o.LogEnd, all}); err != nil {
+		if err := p.AppendMirrored(b.Context(), Mirrored{Generation: o.Generation, FetchedAt: o.LogEnd, Batches: all}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -126,7 +126,7 @@ func manyMirrors(t testing.TB, count int) (*bed, []kafka.TopicID) {
 	for round := range kafka.Offset(2) {
 		for _, p := range bed.all(nil) {
 			data := batch.Batches(made{base: round, id: foreignID(1), sequence: int32(round), txn: p.id.Partition == 0}.build(t))
-			bed.must(p.AppendMirrored(t.Context(), Mirrored{1, round, data}))
+			bed.must(p.AppendMirrored(t.Context(), Mirrored{Generation: 1, FetchedAt: round, Batches: data}))
 		}
 		if round == 0 {
 			bed.must(bed.inParallel(bed.all(nil), func(p *Partition) error {

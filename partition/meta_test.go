@@ -49,7 +49,7 @@ func TestOverRealMetadata(t *testing.T) {
 	o := openOwner()
 	for _, p := range o.all(nil) {
 		data := join(made{base: 0, epoch: 3, id: foreignID(1), txn: true, values: make([]string, 5)}.build(t), made{base: 5, epoch: 4}.build(t))
-		if err := p.AppendMirrored(t.Context(), Mirrored{0, 0, data}); err != nil {
+		if err := p.AppendMirrored(t.Context(), Mirrored{Generation: 0, FetchedAt: 0, Batches: data}); err != nil {
 			t.Fatal(err)
 		}
 		await(t, p, "all is shown", func() bool { return p.Offsets().HighWatermark == 6 })

@@ -15,6 +15,7 @@ type Mirrored struct {
 	Generation int64         // as Offsets said when the fetch was asked
 	FetchedAt  kafka.Offset  // the offset the fetch was asked at; must be LogEnd now (rule D3)
 	Batches    batch.Batches // whole batches; the caller's again on return
+	Behind     int64         // bytes that the source has above them, estimated
 }
 
 // Errors of AppendMirrored that a fetcher tells apart with errors.Is.
@@ -27,6 +28,14 @@ var (
 	ErrOverlap error = kafka.Errorf(kafka.InvalidRecord, "the source's batches overlap with what is mirrored already")
 	// ErrEpochBack says that a batch's leader epoch is below that of the batch before it.
 	ErrEpochBack error = kafka.Errorf(kafka.InvalidRecord, "the source's leader epoch went back")
+)
+
+const (
+	// farBehind is a backlog of the source, in bytes, that is copied past the system's memory: nobody reads
+	// it at once, and what others read at the time should stay there.
+	farBehind = 128 << 20
+	// cachedTail is what stays of it in memory, in bytes, for consumers that follow the mirror closely.
+	cachedTail = 16 << 20
 )
 
 // run is a checked run of mirrored batches.
@@ -138,6 +147,11 @@ func (p *Partition) appendMirrored(m Mirrored, r run) error {
 	}
 	if last := p.log.LastEpoch(); r.first.LeaderEpoch() < last {
 		return fmt.Errorf("mirror partition %s: %w: from %d to %d at offset %d", p.name, ErrEpochBack, last, r.first.LeaderEpoch(), r.first.BaseOffset())
+	}
+	if m.Behind > farBehind {
+		p.log.KeepCached(cachedTail)
+	} else {
+		p.log.KeepCached(0)
 	}
 	if err := p.write(r.bytes); err != nil {
 		return err

@@ -67,7 +67,7 @@ func TestC15_OverlapsAndRepetitions(t *testing.T) {
 		"old format":            {func() batch.Batches { c := five(10); c[16] = 1; return batch.Batches(c) }(), batch.ErrMagic(1)},
 	} {
 		o := b.p(0).Offsets()
-		err := b.p(0).AppendMirrored(t.Context(), Mirrored{o.Generation, o.LogEnd, row.batches})
+		err := b.p(0).AppendMirrored(t.Context(), Mirrored{Generation: o.Generation, FetchedAt: o.LogEnd, Batches: row.batches})
 		if !errors.Is(err, row.want) {
 			t.Errorf("%s: %v, want %v", name, err, row.want)
 		}
@@ -99,17 +99,17 @@ func checkStale(b *bed) error {
 	p := b.p(0)
 	next := batch.Batches(made{base: 1}.build(b.t))
 	for name, m := range map[string]Mirrored{
-		"generation before":  {0, 1, next},
-		"generation to come": {2, 1, next},
-		"position behind":    {1, 0, next},
-		"position ahead":     {1, 2, batch.Batches(made{base: 2}.build(b.t))},
-		"nothing, behind":    {1, 0, nil},
+		"generation before":  {Generation: 0, FetchedAt: 1, Batches: next},
+		"generation to come": {Generation: 2, FetchedAt: 1, Batches: next},
+		"position behind":    {Generation: 1, FetchedAt: 0, Batches: next},
+		"position ahead":     {Generation: 1, FetchedAt: 2, Batches: batch.Batches(made{base: 2}.build(b.t))},
+		"nothing, behind":    {Generation: 1, FetchedAt: 0, Batches: nil},
 	} {
 		if err := p.AppendMirrored(b.t.Context(), m); !errors.Is(err, ErrStale) {
 			return fmt.Errorf("%s: %v", name, err)
 		}
 	}
-	return p.AppendMirrored(b.t.Context(), Mirrored{1, 1, nil})
+	return p.AppendMirrored(b.t.Context(), Mirrored{Generation: 1, FetchedAt: 1, Batches: nil})
 }
 
 func TestStaleAppendsAreRefused(t *testing.T) {

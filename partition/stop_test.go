@@ -225,7 +225,7 @@ func TestStopShutsBothWaysIn(t *testing.T) {
 		if m.Role != meta.RoleFrozen {
 			t.Errorf("role %s while it is being stopped", m.Role)
 		}
-		if err := p.AppendMirrored(t.Context(), Mirrored{1, 20, batch.Batches(made{base: 20, epoch: 6}.build(t))}); !errors.Is(err, ErrStale) {
+		if err := p.AppendMirrored(t.Context(), Mirrored{Generation: 1, FetchedAt: 20, Batches: batch.Batches(made{base: 20, epoch: 6}.build(t))}); !errors.Is(err, ErrStale) {
 			t.Errorf("a mirrored append: %v", err)
 		}
 	}

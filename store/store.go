@@ -106,6 +106,8 @@ type File interface {
 	Sync() error
 	// StartWriteback asks for the bytes to be on their way; a hint, never durable.
 	StartWriteback(from, to int64)
+	// Uncache lets go of the memory that holds synced bytes: who reads them waits for the disk again. A hint.
+	Uncache(from, to int64)
 	// Size is the end, in bytes, unsynced bytes included.
 	Size() int64
 	// OSFile is a handle on the same bytes for sendfile, or nil where there is none.

@@ -200,9 +200,10 @@ func (q *part) nothingWhole(f *Fetched, cut cut) verdict {
 
 // append stores whole batches. It reports false after showing why it could not.
 func (q *part) append(f *Fetched, c cut) bool {
+	behind := c.behind(f.HighWatermark)
 	put := func(bs batch.Batches) error {
 		return q.target(func() error {
-			return q.Target.AppendMirrored(q.ctx, partition.Mirrored{Generation: q.asked.generation, FetchedAt: q.asked.offset, Batches: bs})
+			return q.Target.AppendMirrored(q.ctx, partition.Mirrored{Generation: q.asked.generation, FetchedAt: q.asked.offset, Batches: bs, Behind: behind})
 		})
 	}
 	gaps := q.epochGaps(c.whole, c.last)
@@ -262,6 +263,16 @@ type cut struct {
 	need  int           // size of a first batch that did not fit, 0 if that was not so
 	err   error         // why the walk ended early, nil for the end or a part of a batch
 	at    kafka.Offset  // where it did
+}
+
+// behind estimates how many bytes the source has above the batches: as many for an offset as these have.
+func (c cut) behind(highWatermark kafka.Offset) int64 {
+	first, _, err := batch.Head(c.whole)
+	if err != nil || highWatermark <= c.last.NextOffset() {
+		return 0
+	}
+	each := float64(len(c.whole)) / float64(c.last.NextOffset()-first.BaseOffset())
+	return int64(each * float64(highWatermark-c.last.NextOffset()))
 }
 
 // cutWhole walks the batches of an answer up to the source's high watermark. A part of a batch at the end is

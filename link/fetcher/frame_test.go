@@ -42,6 +42,27 @@ func FuzzCutWhole(f *testing.F) {
 	})
 }
 
+func TestBehindEstimatesTheSourcesBacklog(t *testing.T) {
+	first := build(t, batch.Spec{BaseOffset: 100, LastDelta: 1}, "a", "b")
+	second := build(t, batch.Spec{BaseOffset: 102, LastDelta: 7}, "c") // six were compacted away
+	both := append(batch.Batches(first), second...)
+	for _, c := range []struct {
+		batches batch.Batches
+		high    kafka.Offset
+		want    int64
+	}{
+		{both, 110, 0},
+		{both, 120, int64(len(both))},
+		{both, 1110, 100 * int64(len(both))},
+		{nil, 120, 0},
+	} {
+		cut := cutWhole(c.batches, c.high)
+		if have := cut.behind(c.high); have != c.want {
+			t.Errorf("%d bytes up to 110 and a high watermark of %d: %d bytes behind, want %d", len(c.batches), c.high, have, c.want)
+		}
+	}
+}
+
 func TestC98_FrameGrowsWithBandwidthAndDelay(t *testing.T) {
 	const mb = 1 << 20
 	cfg := Config{ResponseMax: 8 * mb, MemoryMax: 256 * mb}.withDefaults()

@@ -53,6 +53,9 @@ func (f *File) Sync() error {
 // StartWriteback sets bytes on their way.
 func (f *File) StartWriteback(from, to int64) { startWriteback(f.f, from, to) }
 
+// Uncache drops bytes from the system's page cache; those that are not written yet stay.
+func (f *File) Uncache(from, to int64) { uncache(f.f, from, to) }
+
 // Size is the end of the file.
 func (f *File) Size() int64 { return f.size.Load() }
 

@@ -36,6 +36,17 @@ func startWriteback(f *os.File, from, to int64) {
 	})
 }
 
+// uncache is posix_fadvise: the system keeps what it cannot let go of.
+func uncache(f *os.File, from, to int64) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Control(func(fd uintptr) {
+		_ = unix.Fadvise(int(fd), from, to-from, unix.FADV_DONTNEED)
+	})
+}
+
 // lockFile locks a file for this process; the kernel lets go of it when the process ends.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)

@@ -144,7 +144,9 @@ func appended(h *harness) {
 		h.Fatalf("read behind the end: %d, %v", n, err)
 	}
 	f.StartWriteback(0, 6)
+	f.Uncache(0, 6) // what is not synced yet must not be lost by it
 	h.ok(f.Sync())
+	f.Uncache(0, 99)
 	h.holds(f, "onetwo")
 	h.ok(f.Close())
 }

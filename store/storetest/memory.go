@@ -472,6 +472,9 @@ func (f *memoryFile) write(kind string, act, half func()) error {
 
 func (f *memoryFile) StartWriteback(int64, int64) {}
 
+// Uncache does nothing: what is here is not a copy of anything.
+func (f *memoryFile) Uncache(int64, int64) {}
+
 func (f *memoryFile) Size() int64 {
 	f.dir.store.mu.Lock()
 	defer f.dir.store.mu.Unlock()
