@@ -42,9 +42,11 @@ func run(m *testing.M) int {
 		}
 	}
 	code := m.Run()
-	if shared.kafka != nil {
-		shared.kafka.Close()
-		os.RemoveAll(shared.kafka.dir)
+	for _, k := range []*Kafka{shared.kafka, guarded.kafka} {
+		if k != nil {
+			k.Close()
+			os.RemoveAll(k.dir)
+		}
 	}
 	return code
 }

@@ -32,9 +32,13 @@ type Kafka struct {
 	nodes []*kafkaNode
 }
 
+// plainUser is known to the brokers of a guarded cluster for mechanism PLAIN; SCRAM's are made like ACLs.
+type plainUser struct{ name, password string }
+
 type kafkaNode struct {
 	id         int
 	port       int
+	guarded    int // port of the listener for logins, 0 for none
 	properties string
 	process    *process
 }
@@ -44,8 +48,9 @@ type KafkaOptions struct {
 	Brokers    int
 	Libs       string   // folder of jars; "" for the newest version's
 	Properties []string // lines added to each broker's server.properties
-	// Listener adds a second listener to each broker: "SASL_PLAINTEXT", …; its port is Secure(i).
-	Listener string
+	// Guarded adds a listener for logins (PLAIN and SCRAM) to each broker, an authorizer to all of them, and lets who does
+	// not log in do everything.
+	Guarded []plainUser
 }
 
 var shared struct {
@@ -90,12 +95,15 @@ func startKafka(dir string, options KafkaOptions) (*Kafka, error) {
 		return nil, fmt.Errorf("HAWSER_KAFKA_LIBS is not set: run these tests with make test, or eval scripts/tools first")
 	}
 	k := &Kafka{ID: randomClusterID(), libs: options.Libs, dir: dir}
-	ports, err := freePorts(options.Brokers + 1)
+	ports, err := freePorts(2*options.Brokers + 1)
 	if err != nil {
 		return nil, err
 	}
 	for i := range options.Brokers {
 		node := &kafkaNode{id: i + 1, port: ports[i+1]}
+		if options.Guarded != nil {
+			node.guarded = ports[options.Brokers+1+i]
+		}
 		node.properties = filepath.Join(dir, fmt.Sprintf("server-%d.properties", node.id))
 		if err := os.WriteFile(node.properties, []byte(k.properties(node, ports[0], options)), 0o644); err != nil {
 			return nil, err
@@ -129,10 +137,15 @@ func (k *Kafka) properties(node *kafkaNode, controllerPort int, options KafkaOpt
 		roles = "broker,controller"
 		listeners += fmt.Sprintf(",CONTROLLER://127.0.0.1:%d", controllerPort)
 	}
+	if node.guarded > 0 {
+		listeners += "," + fmt.Sprintf("SASL_PLAINTEXT://127.0.0.1:%d", node.guarded)
+		advertised += "," + fmt.Sprintf("SASL_PLAINTEXT://127.0.0.1:%d", node.guarded)
+		b.WriteString(guard(options.Guarded))
+	}
 	replicas := min(3, options.Brokers)
 	fmt.Fprintf(&b, "process.roles=%s\nnode.id=%d\ncontroller.quorum.voters=1@127.0.0.1:%d\n", roles, node.id, controllerPort)
 	fmt.Fprintf(&b, "listeners=%s\nadvertised.listeners=%s\n", listeners, advertised)
-	fmt.Fprintf(&b, "controller.listener.names=CONTROLLER\nlistener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n")
+	fmt.Fprintf(&b, "controller.listener.names=CONTROLLER\nlistener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT\n")
 	fmt.Fprintf(&b, "log.dirs=%s\n", filepath.Join(k.dir, fmt.Sprintf("data-%d", node.id)))
 	fmt.Fprintf(&b, "offsets.topic.replication.factor=%d\noffsets.topic.num.partitions=8\n", replicas)
 	fmt.Fprintf(&b, "transaction.state.log.replication.factor=%d\ntransaction.state.log.min.isr=1\ntransaction.state.log.num.partitions=4\n", replicas)
@@ -152,6 +165,21 @@ auto.create.topics.enable=false
 		fmt.Fprintln(&b, line)
 	}
 	return b.String()
+}
+
+// guard is what a broker with logins and an authorizer is configured by.
+func guard(users []plainUser) string {
+	var known strings.Builder
+	for _, u := range users {
+		fmt.Fprintf(&known, " user_%s=\"%s\"", u.name, u.password)
+	}
+	return `authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required` + known.String() + `;
+listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+`
 }
 
 func (k *Kafka) start(node *kafkaNode) error {
@@ -191,6 +219,9 @@ func (k *Kafka) Bootstrap() string {
 	}
 	return strings.Join(addresses, ",")
 }
+
+// Logins is the address of the first broker's listener for logins.
+func (k *Kafka) Logins() string { return fmt.Sprintf("127.0.0.1:%d", k.nodes[0].guarded) }
 
 // Address is one broker's.
 func (k *Kafka) Address(id int) string { return fmt.Sprintf("127.0.0.1:%d", k.nodes[id-1].port) }

@@ -62,6 +62,7 @@ func (r *running) tailLoop(ctx context.Context) {
 	told := ""
 	for wait := tick; ctx.Err() == nil; {
 		if !r.offsetsWanted() {
+			wait = tick
 			rest(ctx, tick)
 			continue
 		}
@@ -137,8 +138,10 @@ func (r *running) syncCommitted(ctx context.Context, found *committedGroups) {
 		// An error is the end of asked, before this round's turn came.
 		_ = r.offsetsRunner().Exclusive(asked, func(ctx context.Context) {
 			var counts task.OffsetCounts
-			behind, counts, _ = r.offsets.SyncGroups(ctx, here{r}.Mirrors(), groups)
+			var err error
+			behind, counts, err = r.offsets.SyncGroups(ctx, here{r}.Mirrors(), groups)
 			r.count(counts)
+			r.ls.env.Logger.Debug("groups that have committed are synced", "link", r.name, "groups", len(groups), "written", counts.Written, "behind", len(behind), "error", err)
 		})
 		cancel()
 		if len(behind) > 0 {
