@@ -225,3 +225,92 @@ func TestReverseAndStartTurnsSourceAndMirror(t *testing.T) {
 	b.ends("t", 3, 10)
 	same(t, a, b, "t", 3)
 }
+
+// split makes the usual disaster: topic t is mirrored from A to B, B is failed over while A goes on, and both are written to. Both
+// have 5 records; A gets 3 more, B 4.
+func split(t *testing.T, a, b *site, partitions int32) {
+	t.Helper()
+	a.create("t", partitions)
+	a.must(a.put("t", partitions, 5, "both"))
+	b.mirror("t")
+	b.ends("t", partitions, 5)
+	b.mustOrder("failover", "t")
+	b.status("t", "STOPPED")
+	a.must(a.put("t", partitions, 3, "only A"))
+	b.must(b.put("t", partitions, 4, "only B"))
+}
+
+// quarantined finds the topic that keeps what a restore cut off.
+func (s *site) quarantined(topic string) string {
+	s.t.Helper()
+	all, err := kadm.NewClient(s.kgo).ListTopics(within(s.t))
+	s.must(err)
+	for _, name := range all.Names() {
+		if strings.HasPrefix(name, "hawser.cut."+topic+".") {
+			return name
+		}
+	}
+	s.t.Fatalf("%s: no quarantine of %s among %v", s.name, topic, all.Names())
+	return ""
+}
+
+func TestTruncateAndRestoreKeepsTheTailInQuarantine(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	split(t, a, b, 2)
+	commitAt(t, a, "g", 8)
+	dry := a.order("truncate-and-restore", rest.ValidateOnly, "t")[0]
+	if dry.ErrorMessage != nil || dry.MessagesTruncated == nil || *dry.MessagesTruncated != 6 {
+		t.Fatalf("the dry run says %+v", dry)
+	}
+	if len(dry.GroupOffsets) != 1 || dry.GroupOffsets[0] != (api.GroupOffset{GroupID: "g", Offset: 8, LoweredTo: 5}) {
+		t.Errorf("the dry run shows group offsets %+v", dry.GroupOffsets)
+	}
+	a.must(a.put("t", 1, 0, ""))
+	a.mustOrder("truncate-and-restore", "t")
+	a.status("t", "ACTIVE")
+	a.ends("t", 2, 9)
+	same(t, a, b, "t", 2)
+	if got := committedAt(t, a, "g"); got != 5 {
+		t.Errorf("T8: the group is at %d, want the cut, 5", got)
+	}
+	cut := a.quarantined("t")
+	for p := range int32(2) {
+		want := "5:only A-0 6:only A-1 7:only A-2"
+		if got := strings.Join(a.values(cut, p), " "); got != want {
+			t.Errorf("the quarantine of partition %d has %q, want %q", p, got, want)
+		}
+	}
+	if err := a.put(cut, 1, 1, "x"); err != kerr.InvalidRequest {
+		t.Errorf("a producer on the quarantine hears %v", err)
+	}
+	// And back to where it began.
+	a.mustOrder("reverse-and-start-mirror", "t")
+	a.status("t", "STOPPED")
+	b.status("t", "ACTIVE")
+	a.must(a.put("t", 2, 2, "home"))
+	b.ends("t", 2, 11)
+	same(t, a, b, "t", 2)
+}
+
+func commitAt(t *testing.T, s *site, group string, at int64) {
+	t.Helper()
+	offsets := kadm.Offsets{}
+	offsets.AddOffset("t", 0, at, -1)
+	rs, err := kadm.NewClient(s.kgo).CommitOffsets(within(t), group, offsets)
+	if err == nil {
+		err = rs.Error()
+	}
+	s.must(err)
+}
+
+func committedAt(t *testing.T, s *site, group string) int64 {
+	t.Helper()
+	rs, err := kadm.NewClient(s.kgo).FetchOffsetsForTopics(within(t), group, "t")
+	s.must(err)
+	o, ok := rs.Lookup("t", 0)
+	if !ok {
+		return -1
+	}
+	return o.At
+}

@@ -139,6 +139,12 @@ const (
 	TruncateAndRestore Verb = "truncate-and-restore"
 )
 
+// Verbs that REST gives by a query beside the verb's name.
+const (
+	TruncateAndRestorePaused Verb = "truncate-and-restore?paused=true" // the restored mirror begins paused
+	ForceFailover            Verb = "failover?force=true"              // although the other cluster may be writable
+)
+
 // Outcome is what an order did, or would do, to one topic. Code is 0 for done.
 type Outcome struct {
 	Topic     string
@@ -147,6 +153,7 @@ type Outcome struct {
 	Lags      []Lag
 	Truncated *int64
 	Parts     []Truncation
+	Groups    []GroupCut        // of a truncate-and-restore: by group and partition
 	Open      []OpenTransaction // of a failover: what it aborts, at most openShown
 }
 
@@ -163,6 +170,15 @@ type OpenTransaction struct {
 // Truncation is one partition's part of a truncate-and-restore.
 type Truncation struct {
 	Partition   int32
-	TruncatedTo kafka.Offset
-	Records     int64
+	TruncatedTo kafka.Offset // exclusive end of what both sides have
+	Records     int64        // offsets above it: they go, and are quarantined
+	FullCopy    bool         // what is below is copied again as well
+	Why         string       // why it is
+}
+
+// GroupCut is a group's offset that a restore lowers: it reads from To again.
+type GroupCut struct {
+	Group     string
+	Partition int32
+	From, To  kafka.Offset
 }

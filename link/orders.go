@@ -23,6 +23,9 @@ var verbEvents = map[Verb]mirror.Event{
 	ReverseAndStart:    mirror.ReverseAsked,
 	ReverseAndPause:    mirror.ReverseAsked,
 	TruncateAndRestore: mirror.RestoreAsked,
+
+	TruncateAndRestorePaused: mirror.RestoreAsked,
+	ForceFailover:            mirror.FailoverForced,
 }
 
 // topicsMax bounds one order.
@@ -53,7 +56,7 @@ func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []str
 	}
 	o := &ordering{
 		ls: ls, link: rec, verb: verb, event: event, dry: validateOnly, outcomes: map[string]*Outcome{},
-		dead: map[kafka.TopicID]bool{}, refusal: map[kafka.TopicID]error{},
+		dead: map[kafka.TopicID]bool{}, restores: map[kafka.TopicID]*plannedRestore{}, refusal: map[kafka.TopicID]error{},
 	}
 	o.judge(ctx, img, names)
 	if !validateOnly && len(o.ids) > 0 {
@@ -108,7 +111,8 @@ type ordering struct {
 	outcomes map[string]*Outcome
 	ids      []kafka.TopicID // of topics that it can be given to
 	proven   map[kafka.TopicID]bool
-	dead     map[kafka.TopicID]bool  // handed over, but the mirror has ended the reversal for this failover
+	dead     map[kafka.TopicID]bool // handed over, but the mirror has ended the reversal for this failover
+	restores map[kafka.TopicID]*plannedRestore
 	refusal  map[kafka.TopicID]error // what the other cluster, or the state it is in, has against the order
 }
 
@@ -117,16 +121,20 @@ func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 	o.prove(ctx, img, names)
 	open := o.openTransactions(img, names)
 	o.askPeer(ctx, img, names, open)
+	o.planRestores(ctx, img, names)
 	for _, name := range names {
 		out := &Outcome{Topic: name}
 		o.outcomes[name] = out
-		m, err := mirrorNamed(img, o.link, name)
+		m, err := o.find(img, name)
 		if err != nil {
 			out.Code, out.Text = 404, err.Error()
 			continue
 		}
-		out.Lags = o.ls.mirrorInfo(img, o.link, m).Lags
+		if img.Mirrors[m.topic.ID] != nil {
+			out.Lags = o.ls.mirrorInfo(img, o.link, m).Lags
+		}
 		out.Open = open[m.topic.ID]
+		o.showRestore(m.topic.ID, out)
 		if err := o.allowed(m); err != nil {
 			out.Code, out.Text = 400, err.Error()
 			continue
@@ -226,6 +234,9 @@ func (o *ordering) store(ctx context.Context) error {
 	now := o.ls.env.Now().UnixMilli()
 	if planted(plantActBeforeStore) {
 		o.actFirst(ctx)
+	}
+	if o.event == mirror.RestoreAsked {
+		return o.storeRestores(ctx, now)
 	}
 	err := o.ls.updateMirrors(ctx, o.ids, func(img *meta.Image, rec *meta.Mirror) bool {
 		topic := img.Topics[rec.Topic]

@@ -70,6 +70,9 @@ var answers = map[peer.Key]func(*Links, context.Context, question) ([]byte, erro
 	peer.DescribeFreeze:  (*Links).answerDescribeFreeze,
 	peer.HandOver:        (*Links).answerHandOver,
 	peer.DescribeReverse: (*Links).answerReverse,
+	peer.Pledge:          (*Links).answerPledge,
+	peer.Release:         (*Links).answerRelease,
+	peer.Lineage:         (*Links).answerLineage,
 }
 
 // Answer answers what the other cluster of a link asks; the caller has checked the rights that peer's table names.

@@ -60,6 +60,10 @@ type Partitions interface {
 	Freeze(ctx context.Context, topic kafka.TopicID, turn string) ([]kafka.Offset, error)
 	Unfreeze(ctx context.Context, topic kafka.TopicID, turn string) error
 	FrozenBecomeMirror(ctx context.Context, topic kafka.TopicID, turn, source string, cuts []kafka.Offset) error
+	History(id kafka.PartitionID, below kafka.Offset) (partition.History, error)
+	CopyTail(ctx context.Context, from, to kafka.PartitionID, first, end kafka.Offset) error
+	Tail(id kafka.PartitionID, from kafka.Offset) int64
+	Room(bytes int64) error
 }
 
 // Transactions is what links use of txn.Coordinator.

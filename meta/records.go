@@ -187,6 +187,7 @@ type RestoreCut struct {
 type Pledge struct {
 	ID      string        `json:"id"` // link/plan.TurnID
 	Topic   kafka.TopicID `json:"topic"`
+	Name    string        `json:"name"` // of that topic
 	Cluster string        `json:"cluster"`
 	SinceMs int64         `json:"since_ms"`
 }

@@ -59,12 +59,17 @@ func (p *Partition) freezeOrder(reversal string) *order {
 	return w
 }
 
-// Unfreeze opens frozen partitions for producers again, as the reversal has ended without a turn.
-// Partitions that are open are left as they are.
+// Unfreeze opens frozen partitions for producers again, as the reversal has ended without a turn, or a restore before they were cut.
+// Partitions that are open, or mirrors already, are left as they are.
 func (o *Owner) Unfreeze(ctx context.Context, topic kafka.TopicID, reversal string) error {
 	var orders []*order
 	for _, p := range o.all(map[kafka.TopicID]bool{topic: true}) {
-		w := &order{p: p, prepare: func() error { return p.checkFrozen(reversal, meta.RoleOpen) }}
+		w := &order{p: p, prepare: func() error {
+			if p.Entry().Role == meta.RoleMirror {
+				return errSettled
+			}
+			return p.checkFrozen(reversal, meta.RoleOpen)
+		}}
 		w.mutate = func(now meta.Partition) (meta.Partition, error) {
 			now.Role = meta.RoleOpen
 			now.Generation++

@@ -25,6 +25,9 @@ func orderMirrorTopics(c *call, verb link.Verb) error {
 	if err != nil {
 		return err
 	}
+	if verb, err = c.varied(verb); err != nil {
+		return err
+	}
 	var rq api.AlterMirrorsRequest
 	if err := c.body(&rq, bodyRequired); err != nil {
 		return err
@@ -59,6 +62,26 @@ func orderMirrorTopics(c *call, verb link.Verb) error {
 	return list(c, api.KindAlterMirrorsList, c.self("links", escape(c.linkName()), "mirrors"), out)
 }
 
+// varied is the verb with what its own query says: failover?force=true, truncate-and-restore?paused=true.
+func (c *call) varied(verb link.Verb) (link.Verb, error) {
+	for _, v := range []struct {
+		query  string
+		of, to link.Verb
+	}{
+		{"force", link.Failover, link.ForceFailover},
+		{"paused", link.TruncateAndRestore, link.TruncateAndRestorePaused},
+	} {
+		is, err := c.queryBool(v.query, false)
+		switch {
+		case err != nil:
+			return verb, err
+		case is && verb == v.of:
+			return v.to, nil
+		}
+	}
+	return verb, nil
+}
+
 // checkSelection wants names or a pattern, and not both: which of the two would win is nothing to guess in a failover.
 func checkSelection(rq api.AlterMirrorsRequest) error {
 	switch {
@@ -88,7 +111,7 @@ func (c *call) orderable(verb link.Verb, rq api.AlterMirrorsRequest) (topics []s
 		}
 	}
 	op := Describe
-	if verb == link.ReverseAndStart || verb == link.ReverseAndPause || verb == link.TruncateAndRestore {
+	if verb == link.ReverseAndStart || verb == link.ReverseAndPause || verb == link.TruncateAndRestore || verb == link.TruncateAndRestorePaused {
 		op = Alter
 	}
 	for _, name := range names {
@@ -137,11 +160,16 @@ func (c *call) outcomeJSON(outcome link.Outcome) api.AlteredMirror {
 	for _, part := range outcome.Parts {
 		out.PartitionLevelTruncationData = append(out.PartitionLevelTruncationData, api.Truncation{
 			PartitionID: part.Partition, OffsetTruncatedTo: int64(part.TruncatedTo), MessagesTruncated: part.Records,
+			FullCopy: part.FullCopy, FullCopyReason: part.Why,
 		})
+	}
+	for _, g := range outcome.Groups {
+		out.GroupOffsets = append(out.GroupOffsets, api.GroupOffset{GroupID: g.Group, PartitionID: g.Partition, Offset: int64(g.From), LoweredTo: int64(g.To)})
 	}
 	for _, open := range outcome.Open {
 		out.OpenTransactions = append(out.OpenTransactions, api.OpenTransaction{
 			PartitionID: open.Partition, ProducerID: int64(open.Producer), FirstOffset: int64(open.From), OpenElsewhere: open.Split,
+			TransactionalID: open.ID,
 		})
 	}
 	slices.SortFunc(out.PartitionLevelTruncationData, func(a, b api.Truncation) int { return cmp.Compare(a.PartitionID, b.PartitionID) })

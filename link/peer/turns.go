@@ -62,6 +62,7 @@ type ReverseAnswer struct {
 type PledgeRequest struct {
 	Turn     string
 	Topic    kafka.TopicID // at the asking side: what is to be restored
+	Name     string        // of that topic
 	Validate bool
 }
 
@@ -215,13 +216,13 @@ func DecodeReverseAnswer(b []byte) (ReverseAnswer, error) {
 func (m PledgeRequest) Encode() []byte {
 	b := AppendString(nil, m.Turn)
 	b = append(b, m.Topic[:]...)
-	return AppendBool(b, m.Validate)
+	return AppendBool(AppendString(b, m.Name), m.Validate)
 }
 
 // DecodePledgeRequest reads a body.
 func DecodePledgeRequest(b []byte) (PledgeRequest, error) {
 	in := Reader{Rest: b}
-	m := PledgeRequest{Turn: in.String(turnMax), Topic: in.ID(), Validate: in.Bool()}
+	m := PledgeRequest{Turn: in.String(turnMax), Topic: in.ID(), Name: in.String(nameMax), Validate: in.Bool()}
 	return m, in.End()
 }
 

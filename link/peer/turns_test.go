@@ -34,7 +34,7 @@ func turnMessages() map[string]message {
 		"hand over":   {HandOverRequest{Turn: "R", Topic: id, Ends: []kafka.Offset{4}}.Encode(), reader(DecodeHandOverRequest)},
 		"reverse":     {ReverseRequest{Turn: "R", Topic: id, End: true}.Encode(), reader(DecodeReverseRequest)},
 		"reversed":    {ReverseAnswer{Word: "LIVE", Halted: true, Ends: []kafka.Offset{1, 2}}.Encode(), reader(DecodeReverseAnswer)},
-		"pledge":      {PledgeRequest{Turn: "P", Topic: id, Validate: true}.Encode(), reader(DecodePledgeRequest)},
+		"pledge":      {PledgeRequest{Turn: "P", Topic: id, Name: "t", Validate: true}.Encode(), reader(DecodePledgeRequest)},
 		"pledged":     {PledgeAnswer{Topic: id, Partitions: 3, StoppedMs: 4, Compacted: true, DeleteRetentionMs: 5}.Encode(), reader(DecodePledgeAnswer)},
 		"lineage":     {LineageRequest{First: 2, Below: []kafka.Offset{5, 6}}.Encode(), reader(DecodeLineageRequest)},
 		"lineage too": {LineageAnswer{Partitions: 4, Logs: []Log{log, {Stop: 3}}}.Encode(), reader(DecodeLineageAnswer)},

@@ -168,7 +168,9 @@ func agree(mine, peer LogFacts, common kafka.Offset) (to kafka.Offset, compared 
 			return 0, compared, false
 		}
 		compared++
-		to = min(m.Next, below)
+		if to = below; m.Next != kafka.NoOffset {
+			to = min(m.Next, below)
+		}
 	}
 	return to, compared, compared == len(theirs)
 }

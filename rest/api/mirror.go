@@ -61,23 +61,37 @@ type AlteredMirror struct {
 	MirrorLags                   []MirrorLag  `json:"mirror_lags"`
 	MessagesTruncated            *int64       `json:"messages_truncated"`
 	PartitionLevelTruncationData []Truncation `json:"partition_level_truncation_data"`
-	// OpenTransactions is hawser's own: what stopping the mirror aborts.
-	OpenTransactions []OpenTransaction `json:"open_transactions,omitempty"`
+	// What follows is hawser's own: the rest of the difference that the order makes, or would make.
+	OpenTransactions []OpenTransaction `json:"open_transactions,omitempty"`     // what stopping, reversing or restoring aborts
+	GroupOffsets     []GroupOffset     `json:"group_offsets_lowered,omitempty"` // by truncate-and-restore
 }
 
-// OpenTransaction is a transaction that is open in a mirror's log.
+// GroupOffset is a group's offset that a restore lowers to what both sides have: the group reads again from there.
+type GroupOffset struct {
+	GroupID     string `json:"group_id"`
+	PartitionID int32  `json:"partition_id"`
+	Offset      int64  `json:"offset"`
+	LoweredTo   int64  `json:"lowered_to"`
+}
+
+// OpenTransaction is a transaction that is open in a mirror's log, or at the coordinator of the cluster that writes the topic:
+// then its partition and first offset are -1, and it has its id.
 type OpenTransaction struct {
-	PartitionID   int32 `json:"partition_id"`
-	ProducerID    int64 `json:"producer_id"`
-	FirstOffset   int64 `json:"first_offset"`
-	OpenElsewhere bool  `json:"open_elsewhere"` // also in a mirror that the order does not stop, and may still be committed there
+	PartitionID     int32  `json:"partition_id"`
+	ProducerID      int64  `json:"producer_id"`
+	FirstOffset     int64  `json:"first_offset"`
+	TransactionalID string `json:"transactional_id,omitempty"`
+	OpenElsewhere   bool   `json:"open_elsewhere"` // also in a mirror that the order does not stop, and may still be committed there
 }
 
 // Truncation is one partition's part of a truncate-and-restore.
 type Truncation struct {
 	PartitionID       int32 `json:"partition_id"`
-	OffsetTruncatedTo int64 `json:"offset_truncated_to"` // exclusive end of what stays
+	OffsetTruncatedTo int64 `json:"offset_truncated_to"` // exclusive end of what both sides have
 	MessagesTruncated int64 `json:"messages_truncated"`
+	// FullCopy, hawser's own, says that all of the partition is copied again, and why.
+	FullCopy       bool   `json:"full_copy,omitempty"`
+	FullCopyReason string `json:"full_copy_reason,omitempty"`
 }
 
 // MirrorStatuses is the closed list of mirror_status. Generated clients refuse a

@@ -1,0 +1,159 @@
+package link
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/peer"
+	"github.com/hawserio/hawser/link/plan"
+	"github.com/hawserio/hawser/meta"
+)
+
+// The side that another one is restored from: it pledges its topic and shows its history.
+
+// named finds the one topic that a question names.
+func (ls *Links) namedTopic(q question) (*meta.Topic, error) {
+	if len(q.Topics) != 1 {
+		return nil, kafka.Errorf(kafka.InvalidRequest, "%s names %d topics, want one.", q.Ask.Key.Name(), len(q.Topics))
+	}
+	topic := q.img.Topics[q.img.TopicIDs[q.Topics[0]]]
+	if topic == nil || topic.Name != q.Topics[0] {
+		return nil, kafka.Errorf(kafka.UnknownTopicOrPartition, "Cluster %s has no topic '%s'.", q.img.Cluster.ID, q.Topics[0])
+	}
+	return topic, nil
+}
+
+// pledgeFacts is a topic in link/plan's words.
+func pledgeFacts(img *meta.Image, topic *meta.Topic, link kafka.TopicID) plan.PledgeFacts {
+	rec := img.Mirrors[topic.ID]
+	if rec == nil || rec.Link != link {
+		return plan.PledgeFacts{SideFacts: plan.SideFacts{Topic: topic.Name, State: mirror.Stopped}}
+	}
+	f := plan.PledgeFacts{SideFacts: sideFacts(newTopicMirror(rec, topic)), Recorded: true, SourceTopicID: rec.SourceTopicID}
+	if l := img.Links[link]; l != nil {
+		f.SourceCluster = l.RemoteClusterID
+	}
+	return f
+}
+
+// answerPledge gives a pledge: by compare and set on the mirror's record (rule T1).
+func (ls *Links) answerPledge(ctx context.Context, q question) ([]byte, error) {
+	rq, err := peer.DecodePledgeRequest(q.Body)
+	if err != nil {
+		return nil, malformed(err)
+	}
+	topic, err := ls.namedTopic(q)
+	if err != nil {
+		return nil, err
+	}
+	now := ls.env.Now().UnixMilli()
+	err = ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
+		if err := plan.MayPledge(pledgeFacts(img, topic, q.Link), rq.Turn, rq.Topic, q.Caller); err != nil {
+			return nil, err
+		}
+		rec := img.Mirrors[topic.ID]
+		if rq.Validate || rec.Pledge != nil {
+			return nil, nil
+		}
+		next := *rec
+		next.Pledge = &meta.Pledge{ID: rq.Turn, Topic: rq.Topic, Name: rq.Name, Cluster: q.Caller, SinceMs: now}
+		return []meta.Change{meta.PutMirror(&next)}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	img := ls.env.Metadata.Image()
+	answer := peer.PledgeAnswer{Topic: topic.ID, Partitions: topic.Partitions}
+	if rec := img.Mirrors[topic.ID]; rec != nil {
+		answer.StoppedMs = rec.StateMs
+	}
+	v := config.Topic.Values(topic.Configs)
+	for _, policy := range v.List("cleanup.policy") {
+		answer.Compacted = answer.Compacted || policy == "compact"
+	}
+	answer.DeleteRetentionMs = v.Int("delete.retention.ms")
+	return answer.Encode(), nil
+}
+
+// answerRelease ends a pledge; one that is not there is ended already.
+func (ls *Links) answerRelease(ctx context.Context, q question) ([]byte, error) {
+	rq, err := peer.DecodePledgeRequest(q.Body)
+	if err != nil {
+		return nil, malformed(err)
+	}
+	topic, err := ls.namedTopic(q)
+	if err != nil {
+		return nil, err
+	}
+	return nil, ls.dropPledge(ctx, topic.ID, rq.Turn)
+}
+
+// dropPledge removes the pledge to a restore.
+func (ls *Links) dropPledge(ctx context.Context, id kafka.TopicID, turn string) error {
+	err := ls.updateMirrors(ctx, []kafka.TopicID{id}, func(_ *meta.Image, rec *meta.Mirror) bool {
+		if rec.Pledge == nil || rec.Pledge.ID != turn {
+			return false
+		}
+		rec.Pledge = nil
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("end a pledge: %w", err)
+	}
+	return nil
+}
+
+// lineageBytes bounds the histories in one answer.
+const lineageBytes = 2 << 20
+
+// answerLineage shows the histories of partitions, as many as fit.
+func (ls *Links) answerLineage(_ context.Context, q question) ([]byte, error) {
+	rq, err := peer.DecodeLineageRequest(q.Body)
+	if err != nil {
+		return nil, malformed(err)
+	}
+	topic, err := ls.namedTopic(q)
+	if err != nil {
+		return nil, err
+	}
+	answer := peer.LineageAnswer{Partitions: topic.Partitions}
+	size := 0
+	for p := max(rq.First, 0); p < topic.Partitions && size < lineageBytes; p++ {
+		below := kafka.Offset(0)
+		if i := int(p - rq.First); i < len(rq.Below) {
+			below = rq.Below[i]
+		}
+		log, err := ls.wireLog(kafka.PartitionID{Topic: topic.ID, Partition: p}, below)
+		if err != nil {
+			return nil, err
+		}
+		answer.Logs = append(answer.Logs, log)
+		size += log.Size()
+	}
+	return answer.Encode(), nil
+}
+
+// wireLog is the history of a partition of this cluster.
+func (ls *Links) wireLog(id kafka.PartitionID, below kafka.Offset) (peer.Log, error) {
+	h, err := ls.env.Partitions.History(id, below)
+	if err != nil {
+		return peer.Log{}, err
+	}
+	log := peer.Log{
+		Start: h.Start, End: h.End, CleanedTo: h.CleanedTo, Stop: kafka.NoOffset, Epochs: h.Epochs,
+		Born: len(h.Entry.Lineage) > 0 || h.Entry.Stop != nil || h.Entry.Role == meta.RoleMirror,
+	}
+	if h.Entry.Stop != nil {
+		log.Stop = h.Entry.Stop.Offset
+	}
+	for _, e := range h.Entry.Lineage {
+		log.Entries = append(log.Entries, peer.Minted{Start: e.Start, Epoch: e.Epoch, Cluster: e.Cluster})
+	}
+	for _, m := range h.Marks {
+		log.Marks = append(log.Marks, peer.Mark{Base: m.Base, Next: m.Next, Epoch: m.Epoch, CRC: m.CRC})
+	}
+	return log, nil
+}
