@@ -23,7 +23,7 @@ const module = "github.com/hawserio/hawser"
 var layers = [][]string{
 	{"kafka", "internal/invariant"},
 	{"kafka/batch", "rest/api"},
-	{"link/mirror", "link/peer", "placement", "group/rebalance", "commitlog/retain"},
+	{"link/mirror", "link/peer", "placement", "group/rebalance", "commitlog/retain", "quota"},
 	{"link/plan", "link/verify"},
 	{"kafka/wire", "event", "config", "rest/client", "auth/stores"},
 	{"store", "meta"},
@@ -52,7 +52,7 @@ var extra = map[string][]string{
 }
 
 // pure packages decide; time, randomness and the world come in as arguments.
-var pure = []string{"kafka/batch", "rest/api", "link/mirror", "link/peer", "link/plan", "link/verify", "group/rebalance", "commitlog/retain"}
+var pure = []string{"kafka/batch", "rest/api", "link/mirror", "link/peer", "link/plan", "link/verify", "group/rebalance", "commitlog/retain", "quota"}
 
 var impure = []string{"os", "net", "net/http", "sync", "context", "log", "log/slog", "math/rand", "math/rand/v2", "os/exec", "syscall"}
 

@@ -277,26 +277,10 @@ func (b *Broker) openKafka(context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := b.values
 	b.kafka = handler.NewServer(handler.Deps{
-		ClusterID: b.ClusterID(),
-		NodeID:    b.cfg.NodeID,
-		Settings: handler.Settings{
-			RequestMaxBytes:   int32(v.Int("socket.request.max.bytes")),
-			FetchMaxBytes:     int32(v.Int("fetch.max.bytes")),
-			MaxIdle:           v.Millis("connections.max.idle.ms"),
-			MaxConnections:    int(v.Int("max.connections")),
-			MaxPerIP:          orNone(v.Int("max.connections.per.ip")),
-			LoginMaxBytes:     int32(v.Int("sasl.server.max.receive.size")),
-			FailedLoginDelay:  v.Millis("connection.failed.authentication.delay.ms"),
-			PerIP:             perIP(v.Text("max.connections.per.ip.overrides")),
-			FetchSessions:     orNone(v.Int("max.incremental.fetch.session.cache.slots")),
-			MetadataPage:      int32(v.Int("max.request.partition.size.limit")),
-			NumPartitions:     int32(v.Int("num.partitions")),
-			ReplicationFactor: int16(v.Int("default.replication.factor")),
-			AutoCreateTopics:  v.Bool("auto.create.topics.enable"),
-			NoDeleteTopics:    !v.Bool("delete.topic.enable"),
-		},
+		ClusterID:    b.ClusterID(),
+		NodeID:       b.cfg.NodeID,
+		Settings:     kafkaSettings((&configs{b}).values()),
 		Topics:       b.topics,
 		Partition:    b.owner.Get,
 		Groups:       b.groups,
@@ -308,6 +292,7 @@ func (b *Broker) openKafka(context.Context) error {
 		Transactions: transactions{b.txns},
 		Authorizer:   b.authorizer(),
 		Security:     b.keeper,
+		Quotas:       auth.NewLimiter(b.meta.Image, limiterConfig(b.values)),
 		Logger:       b.log,
 	})
 	b.first = listeners[0].Name

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strconv"
 
+	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
 )
@@ -20,6 +21,12 @@ func (c *configs) Broker() (node, cluster, static map[string]string) {
 	return all[strconv.Itoa(int(c.b.cfg.NodeID))], all[""], c.b.cfg.Settings
 }
 
+// values is all broker configs with the dynamic ones.
+func (c *configs) values() config.Values {
+	node, cluster, static := c.Broker()
+	return config.Broker.Values(node, cluster, static)
+}
+
 // UpdateBroker implements handler.Configs.
 func (c *configs) UpdateBroker(ctx context.Context, entity string, change func(map[string]string) (map[string]string, error)) error {
 	err := c.b.meta.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
@@ -32,6 +39,7 @@ func (c *configs) UpdateBroker(ctx context.Context, entity string, change func(m
 	if err != nil {
 		return err
 	}
+	c.b.kafka.SetLimits(kafkaSettings(c.values()))
 	// A broker's value is the default of a topic's key.
 	for _, topic := range c.b.topics.All() {
 		c.b.owner.Configure(topic.ID, c.b.topicConfig(topic))

@@ -31,6 +31,7 @@ var (
 	metricConns      = desc("hawser_kafka_connections", "Open connections of Kafka clients.")
 	metricRequests   = desc("hawser_kafka_requests_total", "Requests of Kafka clients.", "api")
 	metricBusy       = desc("hawser_kafka_request_seconds_total", "Seconds that requests took, their waits included.", "api")
+	metricThrottle   = desc("hawser_kafka_throttle_seconds_total", "Seconds that clients were told to rest under their quotas.", "api")
 	metricBytes      = desc("hawser_kafka_bytes_total", "Bytes of requests (in) and answers (out).", "direction")
 	metricLinks      = desc("hawser_link_state", "1 for the state that a link is in.", "link", "state", "error")
 	metricMirrors    = desc("hawser_mirror_state", "1 for the status that a mirror topic is in.", "link", "topic", "state", "error")
@@ -45,7 +46,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{metricUp, metricTopics, metricPartitions, metricUnsynced, metricLogBytes, metricLogEnd, metricConns, metricRequests, metricBusy, metricBytes, metricLinks, metricMirrors, metricLag, metricLost, metricTasks} {
+	for _, d := range []*prometheus.Desc{metricUp, metricTopics, metricPartitions, metricUnsynced, metricLogBytes, metricLogEnd, metricConns, metricRequests, metricBusy, metricThrottle, metricBytes, metricLinks, metricMirrors, metricLag, metricLost, metricTasks} {
 		out <- d
 	}
 }
@@ -74,6 +75,7 @@ func (c *collector) collectKafka(gauge, counter emit) {
 		if api.Requests > 0 {
 			counter(metricRequests, float64(api.Requests), api.Name)
 			counter(metricBusy, api.Busy.Seconds(), api.Name)
+			counter(metricThrottle, api.Throttled.Seconds(), api.Name)
 		}
 	}
 }

@@ -12,7 +12,7 @@ func brokerKeys() []Key {
 	var all []Key
 	for _, group := range [][]Key{
 		brokerServerKeys(), brokerSocketKeys(), brokerLogKeys(), brokerCleanerKeys(), brokerTopicKeys(),
-		brokerGroupKeys(), brokerOffsetsKeys(), brokerTransactionKeys(), brokerSecurityKeys(), brokerOwnKeys(),
+		brokerGroupKeys(), brokerOffsetsKeys(), brokerTransactionKeys(), brokerSecurityKeys(), brokerQuotaKeys(), brokerOwnKeys(),
 	} {
 		all = append(all, group...)
 	}
@@ -58,6 +58,8 @@ func brokerSocketKeys() []Key {
 			Doc: "Exceptions from max.connections.per.ip."},
 		Key{Name: "max.connection.creation.rate", Type: Int, Default: "2147483647",
 			Doc: "Most new connections per second."}.with(atLeast(0)),
+		{Name: "queued.max.request.bytes", Type: Long, Default: "-1", Fixed: true, Check: atLeast(1).orElse(-1).check, Allowed: atLeast(1).orElse(-1).words,
+			Doc: "Most bytes of memory that requests in flight hold together beyond the first 64 KiB of each; further ones wait in their sockets, 30 s at most. -1 is 536870912. It is at least socket.request.max.bytes."},
 		Key{Name: "queued.max.requests", Type: Int, Default: "500", Fixed: true,
 			Doc: "Most requests that wait to be handled; further ones stay in their sockets."}.with(atLeast(1)),
 		Key{Name: "socket.listen.backlog.size", Type: Int, Default: "50", Fixed: true,

@@ -32,11 +32,14 @@ func fetch(ctx context.Context, c *call, rq *kmsg.FetchRequest) (kmsg.Response, 
 		f.parts[i].want = want
 		f.resolve(&f.parts[i])
 	}
-	f.maxBytes = int(max(0, min(rq.MaxBytes, c.Settings.FetchMaxBytes)))
+	f.maxBytes = int(max(0, min(rq.MaxBytes, c.Settings.FetchMaxBytes, c.fetchMax())))
 	f.minBytes = min(int(rq.MinBytes), f.maxBytes)
 	defer f.unwatch()
 	f.readAll()
 	f.wait(ctx)
+	if f.overQuota() {
+		return f.nothing(plan), nil
+	}
 	return f.finish(plan), nil
 }
 
@@ -132,6 +135,7 @@ func (f *fetching) wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer f.conn.watchGone(cancel)()
+	defer f.waiting()()
 	f.waiter = partition.NewWaiter()
 	for i := range f.parts {
 		if part := &f.parts[i]; part.p != nil {
@@ -178,6 +182,33 @@ func (f *fetching) readChanged() {
 			f.readOne(part)
 		}
 	}
+}
+
+// overQuota reports whether the answer must not be sent: its reader has had too much lately and rests first.
+func (f *fetching) overQuota() bool {
+	bytes := 0
+	for i := range f.parts {
+		if part := &f.parts[i]; part.size() > 0 || part.err != nil {
+			bytes += part.size() + fetchPartHead
+		}
+	}
+	return f.chargeFetch(bytes)
+}
+
+// fetchPartHead is about how many bytes a partition takes in an answer beside its records.
+const fetchPartHead = 48
+
+// nothing is the answer in place of one that is over the reader's quota: no partition at all (KIP-219). A session
+// goes on as if it had not been asked; one that was to be made is not.
+func (f *fetching) nothing(plan *fetchPlan) *fetchAnswer {
+	for i := range f.parts {
+		f.parts[i].ans.Slice.Close()
+	}
+	answer := &fetchAnswer{FetchResponse: kmsg.NewPtrFetchResponse()}
+	if plan.session != nil {
+		answer.SessionID = plan.session.id
+	}
+	return answer
 }
 
 // finish makes the answer and lets the session remember it.

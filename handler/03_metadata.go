@@ -5,6 +5,7 @@ import (
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/quota"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -118,6 +119,9 @@ func (m *describing) create(ctx context.Context, name string) (*meta.Topic, erro
 	defer m.creating.Unlock()
 	if t := m.Topics.ByName(name); t != nil { // another client's request was first
 		return t, nil
+	}
+	if err := m.mutate(int(m.Settings.NumPartitions), quota.Permissive); err != nil {
+		return nil, err
 	}
 	t, err := m.Topics.Create(ctx, NewTopic{
 		Name: name, Partitions: m.Settings.NumPartitions, ReplicationFactor: m.Settings.ReplicationFactor,

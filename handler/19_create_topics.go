@@ -9,6 +9,7 @@ import (
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/quota"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -22,7 +23,8 @@ const clusterMetadataTopic = "__cluster_metadata"
 //
 //	Each topic is made or refused for itself. validate_only makes none.
 //	There is one broker: assignments may name no other and the replication factor is 1.
-//	v4 -1 means the default. v5 flexible encoding; configs, counts in the answer. v7 topic ids.
+//	v4 -1 means the default. v5 flexible encoding; configs, counts in the answer. v6 refused
+//	over the quota of mutations (KIP-599). v7 topic ids.
 func createTopics(ctx context.Context, c *call, rq *kmsg.CreateTopicsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrCreateTopicsResponse()
 	times, total := map[string]int{}, int64(0)
@@ -79,6 +81,9 @@ func (c *call) createTopic(ctx context.Context, in *kmsg.CreateTopicsRequestTopi
 	if err != nil {
 		return nil, err
 	}
+	if err := c.mutate(int(count), strictFrom(c.version, 6)); err != nil {
+		return nil, err
+	}
 	create := c.Topics.Create
 	if validateOnly {
 		create = c.Topics.Validate
@@ -126,7 +131,15 @@ func (c *call) createMirror(ctx context.Context, in *kmsg.CreateTopicsRequestTop
 	if validateOnly {
 		return c.Mirrors.Validate(ctx, spec)
 	}
-	return c.Mirrors.Create(ctx, spec)
+	// How many partitions it takes is known only afterwards.
+	if err := c.mutate(0, strictFrom(c.version, 6)); err != nil {
+		return nil, err
+	}
+	t, err := c.Mirrors.Create(ctx, spec)
+	if err == nil {
+		err = c.mutate(int(t.Partitions), quota.Permissive)
+	}
+	return t, err
 }
 
 // counts is the number of partitions and the replication factor asked for.

@@ -10,7 +10,7 @@ import (
 // DeleteTopics, key 20, versions 1-6. Deletes topics, their data and the groups' commits on them.
 //
 //	Mirror topics can be deleted as any other.
-//	v4 flexible encoding. v5 messages. v6 topic ids.
+//	v4 flexible encoding. v5 messages; refused over the quota of mutations (KIP-599). v6 topic ids.
 func deleteTopics(ctx context.Context, c *call, rq *kmsg.DeleteTopicsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrDeleteTopicsResponse()
 	ask := rq.Topics
@@ -86,5 +86,8 @@ func (c *call) deleteTopic(ctx context.Context, in *kmsg.DeleteTopicsRequestTopi
 		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is internal and cannot be deleted.", name)
 	}
 	in.Topic, in.TopicID = &t.Name, t.ID
+	if err := c.mutate(int(t.Partitions), strictFrom(c.version, 5)); err != nil {
+		return err
+	}
 	return c.Topics.Delete(ctx, t.ID)
 }

@@ -10,7 +10,7 @@ import (
 // CreatePartitions, key 37, versions 0-3. Raises the number of a topic's partitions.
 //
 //	validate_only makes none. Mirror topics: refused, their partitions follow the source.
-//	v2 flexible encoding.
+//	v2 flexible encoding. v3 refused over the quota of mutations (KIP-599).
 func createPartitions(ctx context.Context, c *call, rq *kmsg.CreatePartitionsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrCreatePartitionsResponse()
 	times := map[string]int{}
@@ -59,6 +59,9 @@ func (c *call) growTopic(ctx context.Context, in *kmsg.CreatePartitionsRequestTo
 		if err := c.checkReplicas(a.Replicas); err != nil {
 			return err
 		}
+	}
+	if err := c.mutate(int(more), strictFrom(c.version, 3)); err != nil {
+		return err
 	}
 	if validateOnly {
 		return nil

@@ -1,6 +1,8 @@
 package handler
 
 import (
+	"time"
+
 	"github.com/hawserio/hawser/group"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
@@ -16,6 +18,10 @@ type call struct {
 	version  int16
 	from     group.Client
 	clientID *string
+	size     int           // bytes of the request
+	begun    time.Time     // when it began to be handled
+	waited   time.Duration // of that time, what it only waited
+	resting  time.Duration // for how long its client shall rest, as found by the handler
 }
 
 // allowed asks the authorizer.

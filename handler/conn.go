@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"runtime/debug"
@@ -49,9 +50,11 @@ type conn struct {
 	host     string
 	login    *login
 	frames   wire.FrameReader
-	in       []byte // the request's bytes, where nobody holds on to them after the answer
-	out      []byte // the answer's
-	reserved int64  // bytes of the request beyond the first chunk, taken of Server.memory
+	in       []byte        // the request's bytes, where nobody holds on to them after the answer
+	out      []byte        // the answer's
+	size     int           // bytes of the request
+	resting  time.Duration // for how long to rest before the next request is read
+	reserved int64         // bytes of the request beyond the first chunk, taken of Server.memory
 
 	later     chan unsent // answers that wait for a sync, in order; nil until there was one
 	laterDone sync.WaitGroup
@@ -82,13 +85,14 @@ func (c *conn) serve(ctx context.Context) {
 	defer c.endLater()
 	log := c.server.Logger.With("listener", c.listener.Name, "client", c.host)
 	if err := c.handshake(ctx); err != nil {
-		log.Info("TLS handshake failed", "err", err)
+		c.server.noise.line(slog.LevelInfo, "TLS handshake failed", "listener", c.listener.Name, "client", c.host, "err", err)
 		return
 	}
 	for {
 		err := c.one(ctx)
 		switch {
 		case err == nil:
+			c.mute(ctx)
 			continue
 		case c.drained(err):
 			log.Debug("connection closed: the broker is stopping")
@@ -96,7 +100,7 @@ func (c *conn) serve(ctx context.Context) {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			log.Debug("connection closed: idle or slow", "err", err)
 		default:
-			log.Info("connection closed", "err", err)
+			c.server.noise.line(slog.LevelInfo, "connection closed", "listener", c.listener.Name, "client", c.host, "err", err)
 		}
 		return
 	}
@@ -144,6 +148,7 @@ func (c *conn) one(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.size = len(frame)
 	if h.Key == kmsg.Produce.Int16() {
 		c.in = frame
 	}
@@ -253,7 +258,7 @@ func (c *conn) answer(ctx context.Context, h wire.Header, rest []byte) error {
 	if err := c.login.check(h.Key, c.server.Now()); err != nil {
 		return err
 	}
-	call := &call{Server: c.server, listener: c.listener, conn: c, version: h.Version, clientID: h.ClientID}
+	call := &call{Server: c.server, listener: c.listener, conn: c, version: h.Version, clientID: h.ClientID, size: c.size, begun: time.Now()}
 	call.from = group.Client{Host: c.host, Principal: c.login.principal}
 	if h.ClientID != nil {
 		call.from.ID = *h.ClientID
@@ -262,8 +267,12 @@ func (c *conn) answer(ctx context.Context, h wire.Header, rest []byte) error {
 		c.settle()
 	}
 	resp, err := c.run(ctx, row, call, rq)
-	if err != nil || resp == nil {
+	if err != nil {
 		return err
+	}
+	c.resting = call.charge(row, resp)
+	if resp == nil {
+		return nil
 	}
 	resp.SetVersion(h.Version)
 	if h.Key == kmsg.Produce.Int16() {
@@ -280,7 +289,7 @@ func (c *conn) run(ctx context.Context, row *api, call *call, rq kmsg.Request) (
 			resp, err = nil, fmt.Errorf("%s version %d: handler failed", row.name, call.version)
 		}
 	}()
-	counts, begun := c.server.counters.apis[row.key], time.Now()
+	counts, begun := c.server.counters.apis[row.key], call.begun
 	defer func() {
 		counts.requests.Add(1)
 		counts.nanos.Add(int64(time.Since(begun)))

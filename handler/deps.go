@@ -10,6 +10,7 @@ import (
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
+	"github.com/hawserio/hawser/quota"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -33,6 +34,7 @@ type Deps struct {
 	Transactions Transactions // nil: transactions are not offered
 	Authorizer   Authorizer   // nil: everyone may do everything
 	Security     Security     // nil: there are no ACLs, credentials and quotas to be managed
+	Quotas       Quotas       // nil: nobody is throttled
 	Logger       *slog.Logger
 	Now          func() time.Time // nil: time.Now
 }
@@ -45,8 +47,10 @@ type Settings struct {
 	FetchMaxBytes     int32          // fetch.max.bytes: of one answer
 	MaxIdle           time.Duration  // connections.max.idle.ms; negative: no limit
 	MaxConnections    int            // max.connections
-	MaxPerIP          int            // max.connections.per.ip
+	MaxPerIP          int            // max.connections.per.ip; negative: none
+	CreationRate      int            // max.connection.creation.rate, a second; zero: no limit
 	PerIP             map[string]int // max.connections.per.ip.overrides, by address
+	Windows           quota.Windows  // quota.window.num, quota.window.size.seconds: of CreationRate
 	FetchSessions     int            // max.incremental.fetch.session.cache.slots; negative: none
 	MetadataPage      int32          // max.request.partition.size.limit, of DescribeTopicPartitions
 	NumPartitions     int32          // num.partitions
@@ -189,6 +193,23 @@ type Security interface {
 	AlterClientQuotas(context.Context, *kmsg.AlterClientQuotasRequest) *kmsg.AlterClientQuotasResponse
 	DescribeUserSCRAMCredentials(context.Context, *kmsg.DescribeUserSCRAMCredentialsRequest) *kmsg.DescribeUserSCRAMCredentialsResponse
 	AlterUserSCRAMCredentials(context.Context, *kmsg.AlterUserSCRAMCredentialsRequest) *kmsg.AlterUserSCRAMCredentialsResponse
+}
+
+// Quotas meters what clients do, by principal and client id, and says how long a connection must rest
+// after its answer: Kafka's client quotas.
+type Quotas interface {
+	// Produced counts the bytes of a Produce request.
+	Produced(principal, client string, bytes int) time.Duration
+	// Fetched counts the bytes of an answer to Fetch; a negative number takes back what was counted for one that is not sent.
+	Fetched(principal, client string, bytes int) time.Duration
+	// FetchMax is the most bytes that one answer may have; false if there is no limit.
+	FetchMax(principal, client string) (int, bool)
+	// Worked counts the time that a request took of us.
+	Worked(principal, client string, busy time.Duration) time.Duration
+	// Mutated counts partitions to be made or deleted, or refuses with THROTTLING_QUOTA_EXCEEDED; the time is set with the error too.
+	Mutated(principal, client string, partitions int, mode quota.Mode) (time.Duration, error)
+	// Connected counts a new connection of an address; one that must rest is not to be served.
+	Connected(ip string) time.Duration
 }
 
 // Anonymous is the principal of a connection that did not authenticate.

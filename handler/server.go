@@ -2,7 +2,6 @@ package handler
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/quota"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -35,6 +35,7 @@ type Server struct {
 	sessions *sessionCache
 	memory   *semaphore.Weighted // what large requests may take together
 	creating sync.Mutex          // one automatic creation at a time: clients ask for the same topic all at once
+	noise    noise               // what clients do wrong, in lines of the log
 	stopping chan struct{}       // closed when it begins to: what waits for nothing certain answers now
 	// writeTimeout is the constant of that name; tests have less time.
 	writeTimeout time.Duration
@@ -46,6 +47,8 @@ type Server struct {
 	listeners []*listener
 	conns     map[*conn]struct{}
 	perIP     map[string]int // connections by the client's address
+	created   quota.Rate     // of new connections
+	delayed   int            // connections that are refused after a rest
 	draining  bool
 }
 
@@ -70,6 +73,7 @@ func NewServer(d Deps) *Server {
 	s.counters = newCounters(s.table)
 	s.sessions = newSessionCache(d.Settings.FetchSessions, d.Now)
 	s.memory = semaphore.NewWeighted(d.Settings.QueuedMaxBytes)
+	s.noise.log = d.Logger
 	s.stopping, s.writeTimeout = make(chan struct{}), writeTimeout
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
@@ -86,6 +90,7 @@ func (set Settings) withDefaults() Settings {
 	orElse(&set.FetchSessions, defaultFetchSessions)
 	orElse(&set.MetadataPage, defaultMetadataPage)
 	orElse(&set.LoginMaxBytes, defaultLoginMaxBytes)
+	orElse(&set.Windows, quota.Windows{Count: 11, Size: time.Second})
 	orElse(&set.NumPartitions, 1)
 	orElse(&set.ReplicationFactor, 1)
 	return set
@@ -177,6 +182,7 @@ func (s *Server) accept(l *listener) error {
 		switch {
 		case err == nil:
 			pause = 5 * time.Millisecond
+			s.pace()
 			s.start(l, nc)
 		case errors.Is(err, net.ErrClosed):
 			return nil
@@ -200,56 +206,6 @@ func (s *Server) accept(l *listener) error {
 func isTemporary(err error) bool {
 	var t interface{ Temporary() bool }
 	return errors.As(err, &t) && t.Temporary()
-}
-
-func (s *Server) start(l *listener, nc net.Conn) {
-	if l.TLS != nil {
-		nc = tls.Server(nc, l.TLS)
-	}
-	c := newConn(s, l, nc)
-	if err := s.admit(c); err != nil {
-		if !errors.Is(err, errDrained) {
-			s.Logger.Warn("connection refused", "listener", l.Name, "client", c.host, "err", err)
-		}
-		_ = nc.Close() // nothing was said on it
-		return
-	}
-	go func() {
-		defer s.wg.Done()
-		c.serve(s.ctx)
-		s.dismiss(c)
-	}()
-}
-
-// admit counts a connection in if there is room for it.
-func (s *Server) admit(c *conn) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	most, special := s.Settings.PerIP[c.ip()]
-	if !special {
-		most = s.Settings.MaxPerIP
-	}
-	switch {
-	case s.draining:
-		return errDrained
-	case len(s.conns) >= s.Settings.MaxConnections:
-		return fmt.Errorf("%d connections are open (max.connections)", len(s.conns))
-	case s.perIP[c.ip()] >= most:
-		return fmt.Errorf("%d connections of this address are open (max.connections.per.ip)", s.perIP[c.ip()])
-	}
-	s.conns[c] = struct{}{}
-	s.perIP[c.ip()]++
-	s.wg.Add(1)
-	return nil
-}
-
-func (s *Server) dismiss(c *conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, c)
-	if s.perIP[c.ip()]--; s.perIP[c.ip()] == 0 {
-		delete(s.perIP, c.ip())
-	}
 }
 
 // Connections is how many connections are open.
@@ -299,6 +255,7 @@ func (s *Server) Close() {
 	}
 	s.mu.Unlock()
 	s.wg.Wait()
+	s.noise.close()
 }
 
 // self is this broker as clients of a listener see it.

@@ -20,6 +20,8 @@ type APIStats struct {
 	// Busy is the time that handlers took, waits of Fetch, JoinGroup and their kind
 	// included; the wait of Produce for the sync is not in it.
 	Busy time.Duration
+	// Throttled is for how long clients were told to rest.
+	Throttled time.Duration
 }
 
 // counters are written by connections and read by Stats.
@@ -29,7 +31,7 @@ type counters struct {
 }
 
 type apiCounters struct {
-	requests, nanos atomic.Int64
+	requests, nanos, throttled atomic.Int64
 }
 
 func newCounters(t table) *counters {
@@ -45,7 +47,7 @@ func (s *Server) Stats() Stats {
 	stats := Stats{Connections: s.Connections(), BytesIn: s.counters.in.Load(), BytesOut: s.counters.out.Load()}
 	for _, key := range s.table.keys() {
 		c := s.counters.apis[key]
-		stats.APIs = append(stats.APIs, APIStats{Name: s.table[key].name, Requests: c.requests.Load(), Busy: time.Duration(c.nanos.Load())})
+		stats.APIs = append(stats.APIs, APIStats{Name: s.table[key].name, Requests: c.requests.Load(), Busy: time.Duration(c.nanos.Load()), Throttled: time.Duration(c.throttled.Load())})
 	}
 	return stats
 }
