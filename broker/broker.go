@@ -18,6 +18,7 @@ import (
 
 	"github.com/hawserio/hawser/auth"
 	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/group"
 	"github.com/hawserio/hawser/handler"
 	"github.com/hawserio/hawser/kafka"
@@ -73,12 +74,16 @@ type Broker struct {
 	http           *httpDoor
 	ready          atomic.Bool
 	started        time.Time
+	timeline       *event.Ring // what happened lately, for console and metrics
+	auditLog       *event.Audit
 	failed         chan error     // a door that stopped by itself says why
 	closers        []func() error // run last to first
 }
 
 const (
 	listenerName = "PLAINTEXT"
+	// timelineLength is how many events the timeline keeps.
+	timelineLength = 1000
 	// drainTime is how long requests that have come in may take once the broker is asked to stop.
 	drainTime = 5 * time.Second
 )
@@ -92,13 +97,13 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Broker{cfg: cfg, values: config.Broker.Values(cfg.Settings), log: cfg.Logger, started: time.Now(), failed: make(chan error, 2)}
+	b := &Broker{cfg: cfg, values: config.Broker.Values(cfg.Settings), log: cfg.Logger, started: time.Now(), failed: make(chan error, 2), timeline: event.NewRing(timelineLength, nil)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	steps := []func(context.Context) error{b.openDir, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.openLinks, b.openCleaner, b.openSecurity, b.bindHTTP, b.openKafka, b.openHTTP}
+	steps := []func(context.Context) error{b.openDir, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.openLinks, b.openCleaner, b.openSecurity, b.openAudit, b.bindHTTP, b.openKafka, b.openHTTP}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -263,6 +268,7 @@ func (b *Broker) openLinks(ctx context.Context) error {
 		Sign:              func(text []byte) (string, error) { return api.SignReport(b.meta.SigningKey(), text) },
 		Version:           b.cfg.Version,
 		Dial:              b.dialSource,
+		Events:            event.All(event.Log(b.log), b.timeline),
 		Logger:            b.log,
 	})
 	b.onClose(func() error { b.links.Close(); return nil })
@@ -293,6 +299,7 @@ func (b *Broker) openKafka(context.Context) error {
 		Authorizer:   b.authorizer(),
 		Security:     b.keeper,
 		Quotas:       auth.NewLimiter(b.meta.Image, limiterConfig(b.values)),
+		Audit:        b.recordOrder,
 		Logger:       b.log,
 	})
 	b.first = listeners[0].Name

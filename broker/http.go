@@ -94,6 +94,7 @@ func (b *Broker) openHTTP(context.Context) error {
 		Access:  b.restAccess(),
 		Metrics: b.metricsHandler(),
 		Console: console.Handler(),
+		Audit:   b.recordOrder, Timeline: b.timeline,
 		Ready: func() error {
 			if !b.Ready() {
 				return errStarting

@@ -14,7 +14,7 @@ import (
 // data path counts for it.
 func (b *Broker) metricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{b}, b.cleaner)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{b}, linkCollector{b.links}, b.cleaner)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
@@ -32,12 +32,12 @@ var (
 	metricRequests   = desc("hawser_kafka_requests_total", "Requests of Kafka clients.", "api")
 	metricBusy       = desc("hawser_kafka_request_seconds_total", "Seconds that requests took, their waits included.", "api")
 	metricThrottle   = desc("hawser_kafka_throttle_seconds_total", "Seconds that clients were told to rest under their quotas.", "api")
+	metricSyncs      = desc("hawser_log_sync_seconds", "Syncs of a partition's log to the disk.")
+	metricEvents     = desc("hawser_events_total", "Things that happened, as the log and the timeline name them.", "event")
+	metricBuild      = desc("hawser_build_info", "1; the version is in the label.", "version")
+	metricProduce    = desc("hawser_kafka_produce_seconds", "Produce requests, from coming in to the answer, the wait for the sync included.")
+	metricFetch      = desc("hawser_kafka_fetch_seconds", "Fetch requests, from coming in to the answer, the wait for records included.")
 	metricBytes      = desc("hawser_kafka_bytes_total", "Bytes of requests (in) and answers (out).", "direction")
-	metricLinks      = desc("hawser_link_state", "1 for the state that a link is in.", "link", "state", "error")
-	metricMirrors    = desc("hawser_mirror_state", "1 for the status that a mirror topic is in.", "link", "topic", "state", "error")
-	metricLag        = desc("hawser_mirror_lag_records", "Records that the source has and the mirror has not synced yet.", "link", "topic", "partition")
-	metricLost       = desc("hawser_mirror_lost_records_total", "Records that the source removed before they were mirrored.", "link", "topic", "partition")
-	metricTasks      = desc("hawser_link_task_state", "1 for the state that a link's task is in.", "link", "task", "state")
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -46,7 +46,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{metricUp, metricTopics, metricPartitions, metricUnsynced, metricLogBytes, metricLogEnd, metricConns, metricRequests, metricBusy, metricThrottle, metricBytes, metricLinks, metricMirrors, metricLag, metricLost, metricTasks} {
+	for _, d := range []*prometheus.Desc{metricUp, metricTopics, metricPartitions, metricUnsynced, metricLogBytes, metricLogEnd, metricConns, metricRequests, metricBusy, metricThrottle, metricBytes, metricProduce, metricFetch, metricSyncs, metricEvents, metricBuild} {
 		out <- d
 	}
 }
@@ -63,7 +63,14 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
 	}
 	c.collectKafka(gauge, counter)
-	c.collectLinks(gauge, counter)
+	gauge(metricBuild, 1, c.b.cfg.Version)
+	stats := c.b.kafka.Stats()
+	out <- histogram(metricProduce, stats.Produce)
+	out <- histogram(metricFetch, stats.Fetch)
+	out <- histogram(metricSyncs, c.b.owner.SyncTimes())
+	for name, n := range c.b.timeline.Counts() {
+		counter(metricEvents, float64(n), name)
+	}
 }
 
 func (c *collector) collectKafka(gauge, counter emit) {
@@ -104,25 +111,4 @@ func (c *collector) collectTopics(gauge emit) {
 	}
 	gauge(metricPartitions, float64(working), "working")
 	gauge(metricPartitions, float64(broken), "out of service")
-}
-
-func (c *collector) collectLinks(gauge, counter emit) {
-	for _, info := range c.b.links.List() {
-		gauge(metricLinks, 1, info.Name, info.State, info.Err)
-		for _, task := range info.Tasks {
-			gauge(metricTasks, 1, info.Name, task.Name, task.State)
-		}
-	}
-	mirrors, err := c.b.links.Mirrors("", "")
-	if err != nil {
-		return
-	}
-	for _, m := range mirrors {
-		gauge(metricMirrors, 1, m.Link, m.Topic, m.Status, m.Err)
-		for _, lag := range m.Lags {
-			partition := itoa(lag.Partition)
-			gauge(metricLag, float64(lag.Records), m.Link, m.Topic, partition)
-			counter(metricLost, float64(lag.Lost), m.Link, m.Topic, partition)
-		}
-	}
 }

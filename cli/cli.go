@@ -74,7 +74,7 @@ func (a *app) root() *cobra.Command {
 	})
 	root.Version = a.hooks.Version
 	flags := root.PersistentFlags()
-	a.door.bind(flags)
+	a.door.bind(root)
 	flags.StringVarP(&a.format, "output", "o", "human", "output as human, json or yaml")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFormat() }
 	return root

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/hawserio/hawser/rest/client"
 )
@@ -35,7 +35,8 @@ type door struct {
 	kafka map[string]string // of commandConfig, once read
 }
 
-func (d *door) bind(flags *pflag.FlagSet) {
+func (d *door) bind(cmd *cobra.Command) {
+	flags := cmd.PersistentFlags()
 	flags.StringVar(&d.url, "url", "", "the broker's REST `URL` (default "+defaultURL+"); also "+envURL)
 	flags.StringVar(&d.bootstrap, "bootstrap-server", "", "`HOST:PORT` of a Kafka listener, which is asked for the REST URL; in place of --url")
 	flags.StringVar(&d.commandConfig, "command-config", "", "properties `file` with the login and TLS of Kafka clients; its SASL user also logs in to REST")

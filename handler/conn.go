@@ -51,6 +51,7 @@ type conn struct {
 	login    *login
 	frames   wire.FrameReader
 	in       []byte        // the request's bytes, where nobody holds on to them after the answer
+	begun    time.Time     // when the request under way came in
 	out      []byte        // the answer's
 	size     int           // bytes of the request
 	resting  time.Duration // for how long to rest before the next request is read
@@ -290,11 +291,18 @@ func (c *conn) run(ctx context.Context, row *api, call *call, rq kmsg.Request) (
 		}
 	}()
 	counts, begun := c.server.counters.apis[row.key], call.begun
+	c.begun = begun
 	defer func() {
+		took := time.Since(begun)
 		counts.requests.Add(1)
-		counts.nanos.Add(int64(time.Since(begun)))
+		counts.nanos.Add(int64(took))
+		if row.key == kmsg.Fetch.Int16() {
+			c.server.counters.fetch.Observe(took)
+		}
 	}()
-	return row.handle(ctx, call, rq)
+	resp, err = row.handle(ctx, call, rq)
+	call.audit(row.name, rq, resp)
+	return resp, err
 }
 
 // rawToken reads and answers one bare SASL frame. A failure has no answer in

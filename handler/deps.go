@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/group"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
@@ -35,8 +36,10 @@ type Deps struct {
 	Authorizer   Authorizer   // nil: everyone may do everything
 	Security     Security     // nil: there are no ACLs, credentials and quotas to be managed
 	Quotas       Quotas       // nil: nobody is throttled
-	Logger       *slog.Logger
-	Now          func() time.Time // nil: time.Now
+	// Audit is told of every request that changes something, after it was answered; nil for nobody to tell.
+	Audit  func(event.Order)
+	Logger *slog.Logger
+	Now    func() time.Time // nil: time.Now
 }
 
 // Settings are broker configs of the same names that the door obeys. The zero

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"time"
 
 	"github.com/hawserio/hawser/kafka/wire"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,6 +18,7 @@ type unsent struct {
 	correlationID int32
 	resp          kmsg.Response
 	finish        func(context.Context) // nil: nothing to wait for
+	begun         time.Time             // when the request came in
 	done          chan struct{}
 }
 
@@ -24,9 +26,10 @@ type unsent struct {
 func (c *conn) sendLater(ctx context.Context, correlationID int32, resp kmsg.Response) error {
 	waiting, ok := resp.(*unsyncedAnswer)
 	if !ok && c.later == nil {
+		c.server.counters.produce.Observe(time.Since(c.begun))
 		return c.send(correlationID, resp)
 	}
-	u := unsent{correlationID: correlationID, resp: resp}
+	u := unsent{correlationID: correlationID, resp: resp, begun: c.begun}
 	if ok {
 		u.resp, u.finish = waiting.ProduceResponse, waiting.finish
 	}
@@ -54,6 +57,7 @@ func (c *conn) sendInOrder(ctx context.Context, later <-chan unsent) {
 		case u.finish != nil:
 			u.finish(ctx)
 		}
+		c.server.counters.produce.Observe(time.Since(u.begun))
 		buf := wire.AppendResponse(takeBuffer(), u.correlationID, u.resp)
 		if err := c.write(buf); err != nil {
 			failed = true

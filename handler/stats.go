@@ -3,6 +3,8 @@ package handler
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/hawserio/hawser/event"
 )
 
 // Stats is what went through the door since it was made.
@@ -11,6 +13,9 @@ type Stats struct {
 	BytesIn     int64 // of requests, size fields not counted
 	BytesOut    int64 // of answers
 	APIs        []APIStats
+	// Produce is from a request's coming in to its answer, the wait for the sync included; Fetch the same, the wait
+	// for records included.
+	Produce, Fetch event.Times
 }
 
 // APIStats is one API's share.
@@ -28,6 +33,8 @@ type APIStats struct {
 type counters struct {
 	in, out atomic.Int64
 	apis    map[int16]*apiCounters
+
+	produce, fetch event.Histogram
 }
 
 type apiCounters struct {
@@ -44,7 +51,8 @@ func newCounters(t table) *counters {
 
 // Stats reads the counters; APIs are in order of their keys.
 func (s *Server) Stats() Stats {
-	stats := Stats{Connections: s.Connections(), BytesIn: s.counters.in.Load(), BytesOut: s.counters.out.Load()}
+	stats := Stats{Connections: s.Connections(), BytesIn: s.counters.in.Load(), BytesOut: s.counters.out.Load(),
+		Produce: s.counters.produce.Read(), Fetch: s.counters.fetch.Read()}
 	for _, key := range s.table.keys() {
 		c := s.counters.apis[key]
 		stats.APIs = append(stats.APIs, APIStats{Name: s.table[key].name, Requests: c.requests.Load(), Busy: time.Duration(c.nanos.Load()), Throttled: time.Duration(c.throttled.Load())})

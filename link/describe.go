@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/mirror"
@@ -62,12 +63,24 @@ func (ls *Links) info(img *meta.Image, rec *meta.Link) Info {
 		info.Err, info.ErrText = problem.Code, problem.Text
 	}
 	info.Tasks = r.taskInfos()
+	info.Fetches = r.fetchTimes()
 	for _, m := range mirrors {
 		for _, p := range r.view(img, m).parts {
 			info.Categories[mirror.CategoryOf(m.state, p.part)]++
 		}
 	}
 	return info
+}
+
+// fetchTimes is how long fetches took; nothing where the pool does not count.
+func (r *running) fetchTimes() event.Times {
+	r.mu.Lock()
+	pool := r.pool
+	r.mu.Unlock()
+	if counting, is := pool.(interface{ Times() event.Times }); is {
+		return counting.Times()
+	}
+	return event.Times{}
 }
 
 // view is all that is known of one mirror at one moment.
@@ -90,8 +103,11 @@ func (r *running) view(img *meta.Image, m topicMirror) view {
 	r.mu.Lock()
 	v := view{health: r.healthNow(), link: r.contact.Problem}
 	pool, may, lim := r.pool, r.mayFetch(), r.limits()
-	ends := make(map[int32]kafka.Offset)
+	ends, ages := make(map[int32]kafka.Offset), make(map[int32]dated)
 	for p := range m.topic.Partitions {
+		if age, is := r.dated[kafka.TopicPartition{Topic: m.topic.Name, Partition: p}]; is {
+			ages[p] = age
+		}
 		if end, is := r.ends[kafka.TopicPartition{Topic: m.topic.Name, Partition: p}]; is {
 			ends[p] = end
 		}
@@ -109,6 +125,9 @@ func (r *running) view(img *meta.Image, m topicMirror) view {
 			one.status = pool.Status(kafka.TopicPartition{Topic: m.topic.Name, Partition: p})
 		}
 		r.complete(&one.status, m, p, ends)
+		if one.status.CaughtUp.IsZero() && one.status.LastContact.IsZero() && m.state.Live() {
+			one.status.CaughtUp, one.status.Behind = ages[p].caughtUp, ages[p].behind
+		}
 		if one.status.Fault != fetcher.NoFault {
 			f := partitionFault(p, one.status)
 			one.fault = plan.JudgeFault(f, now, lim)
@@ -273,7 +292,7 @@ func lags(m topicMirror, v view) []Lag {
 	list := make([]Lag, m.topic.Partitions)
 	for p := range list {
 		l := &list[p]
-		l.Partition, l.LastSourceFetch = int32(p), kafka.NoOffset
+		l.Partition, l.LastSourceFetch, l.SourceEnd = int32(p), kafka.NoOffset, kafka.NoOffset
 		if p < len(m.rec.Lost) {
 			l.Lost = m.rec.Lost[p]
 		}
@@ -283,6 +302,8 @@ func lags(m topicMirror, v view) []Lag {
 			l.Records = max(one.status.LagRecords, 0)
 			l.LastSourceFetch = one.status.LastFetched
 			l.Err = one.fault.Problem.Text
+			l.SourceEnd, l.FetchedBytes, l.LastContact = one.status.SourceEnd, one.status.FetchedBytes, one.status.LastContact
+			l.CaughtUp, l.Behind = one.status.CaughtUp, one.status.Behind
 		}
 		if !m.state.Live() && p < len(m.rec.LastSourceFetchOffset) {
 			l.LastSourceFetch = m.rec.LastSourceFetchOffset[p]

@@ -3,7 +3,12 @@
 // broker) give orders; what is decided is decided in link/mirror and link/plan.
 package link
 
-import "github.com/hawserio/hawser/kafka"
+import (
+	"time"
+
+	"github.com/hawserio/hawser/event"
+	"github.com/hawserio/hawser/kafka"
+)
 
 // Kind is what an order's failure means to a program; rest maps it to a status in one place.
 type Kind string
@@ -66,6 +71,7 @@ type Info struct {
 	RemoteState, RemoteConnection, RemoteText string
 	Tasks                                     []Task
 	Categories                                map[string]int32 // mirror partitions by PAUSED, IN_ERROR, PENDING, ACTIVE, NOT_APPLICABLE
+	Fetches                                   event.Times      // fetches that brought records, from the request to the whole answer
 }
 
 // Task describes a task of a link.
@@ -123,6 +129,12 @@ type Lag struct {
 	Lost            int64
 	State           string // ACTIVE, IN_ERROR, PAUSED …, for people
 	Err             string
+	SourceEnd       kafka.Offset // the source's high watermark when last heard, exclusive; -1 for never
+	FetchedBytes    int64        // since the partition was last begun
+	LastContact     time.Time    // last answer of the source without error; zero for never
+	// CaughtUp is the last moment at which all that the source had then is synced here, zero for unknown; now minus
+	// it is the RPO. Behind is when the oldest record that is not here was first seen at the source, zero for none.
+	CaughtUp, Behind time.Time
 }
 
 // Verb is an order to mirrors.

@@ -61,6 +61,7 @@ type running struct {
 	obstacle map[kafka.TopicID][]plan.Problem
 	lost     map[kafka.TopicPartition]int64        // records lost and not stored yet
 	ends     map[kafka.TopicPartition]kafka.Offset // the source's ends of partitions that are not fetched now, when last seen
+	dated    map[kafka.TopicPartition]dated        // how old partitions were when their fetching ended
 	cuts     map[kafka.TopicPartition]kafka.Offset // truncations that group offsets are still to be clamped to
 	creating map[kafka.TopicID]bool                // mirrors that CreateMirror or Widen is setting up
 	counts   task.OffsetCounts
@@ -88,6 +89,7 @@ func newRunning(ls *Links, rec *meta.Link) *running {
 		ends:     map[kafka.TopicPartition]kafka.Offset{},
 		turning:  map[kafka.TopicID]chan struct{}{},
 		asking:   make(chan struct{}, asksAtOnce),
+		dated:    map[kafka.TopicPartition]dated{},
 	}
 	r.makeTasks()
 	return r
@@ -313,24 +315,34 @@ func (r *running) assign(img *meta.Image, mirrors []topicMirror) {
 // who fails over wants to know what is missing.
 func (r *running) rememberEnds(pool Fetches, before, want map[kafka.TopicPartition]assignment) {
 	seen := map[kafka.TopicPartition]kafka.Offset{}
+	ages := map[kafka.TopicPartition]dated{}
 	for tp := range before {
 		if _, is := want[tp]; is {
 			continue
 		}
 		if s := pool.Status(tp); s.SourceEnd >= 0 {
 			seen[tp] = s.SourceEnd
+			ages[tp] = dated{caughtUp: s.CaughtUp, behind: s.Behind}
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.Copy(r.ends, seen)
+	maps.Copy(r.dated, ages)
 	for tp := range want {
 		delete(r.ends, tp)
 	}
 	if len(r.ends) > endsMax {
 		clear(r.ends) // of topics that were deleted, mostly
 	}
+	if len(r.dated) > endsMax {
+		clear(r.dated)
+	}
 }
+
+// dated is how old a mirror's partition is, as fetcher.Status says it. It stays true while nothing is fetched, and until
+// the source is heard again: a mirror whose source is dead must not look fresh for having been paused (rule X3).
+type dated struct{ caughtUp, behind time.Time }
 
 // endsMax bounds how many ends are remembered.
 const endsMax = 200_000

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hawserio/hawser/commitlog"
 	"github.com/hawserio/hawser/commitlog/retain"
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/store"
@@ -69,6 +70,7 @@ type Owner struct {
 	store      store.Store
 	storer     *storer
 	syncer     *syncer
+	syncTimes  event.Histogram
 	reconciler *reconciler
 	decoding   chan struct{} // holds a value for each compressed batch that is looked into
 
@@ -139,6 +141,9 @@ func (o *Owner) Configure(topic kafka.TopicID, cfg TopicConfig) {
 
 // UnsyncedBytes is what a crash would take now, in bytes, over all partitions.
 func (o *Owner) UnsyncedBytes() int64 { return o.syncer.total() }
+
+// SyncTimes is how long syncs of logs to the disk took.
+func (o *Owner) SyncTimes() event.Times { return o.syncTimes.Read() }
 
 // changing holds the topic for whoever opens or deletes its partitions, until the function it returns is called.
 func (o *Owner) changing(topic kafka.TopicID) (done func()) {

@@ -260,7 +260,9 @@ func (p *Partition) syncOnce() {
 	if p.Err() != nil {
 		return
 	}
+	begun := time.Now()
 	synced, err := p.log.Sync()
+	p.owner.syncTimes.Observe(time.Since(begun))
 	if err != nil {
 		p.fail(p.storageError("sync the log", fmt.Errorf("%w; when the disk is well again, restart the broker", err)))
 		return

@@ -59,6 +59,7 @@ func orderMirrorTopics(c *call, verb link.Verb) error {
 		}
 		out = append(out, c.outcomeJSON(outcome))
 	}
+	c.ordered.noteFailures(out)
 	return list(c, api.KindAlterMirrorsList, c.self("links", escape(c.linkName()), "mirrors"), out)
 }
 

@@ -84,6 +84,7 @@ func (c *call) queryBool(name string, otherwise bool) (bool, error) {
 	}
 	switch strings.ToLower(values[0]) {
 	case "true":
+		c.ordered.dryRun = c.ordered.dryRun || name == "validate_only"
 		return true, nil
 	case "false":
 		return false, nil
@@ -119,6 +120,7 @@ func (c *call) body(out any, empty emptyBody) error {
 		}
 		return badRequest("The request has no body; it takes a JSON object.")
 	}
+	c.ordered.note(raw)
 	if err := json.Unmarshal(raw, out); err != nil {
 		return badJSON(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/link"
 )
 
@@ -23,9 +24,18 @@ type Deps struct {
 	Access  Access       // nil lets everyone do everything
 	Metrics http.Handler // serves /metrics; nil answers 404
 	Console http.Handler // serves / and /console/; nil answers 404
+	// Audit is told of every order, after it was carried out or refused; nil for nobody to tell.
+	Audit    func(event.Order)
+	Timeline Timeline // nil: no events are shown
 	// Ready says what is still being waited for; nil, or a nil error, is ready.
 	Ready  func() error
 	Logger *slog.Logger // nil is slog.Default
+}
+
+// Timeline is what happened lately; *event.Ring is one.
+type Timeline interface {
+	// After lists the newest events with a number above after, oldest first, limit at most.
+	After(after int64, limit int) []event.Entry
 }
 
 // Links is the orders and questions of package link, as *link.Links answers them.

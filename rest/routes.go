@@ -44,6 +44,8 @@ var routes = []route{
 	{"GET", atBrokers, describeCluster, aboutTopic, listBrokers},
 	{"GET", atBrokers + "/{broker_id}", describeCluster, aboutTopic, getBroker},
 
+	{"GET", atCluster + "/events", describeCluster, aboutTopic, listEvents},
+
 	{"GET", atLinks, describeCluster, aboutLink, listLinks},
 	{"POST", atLinks, alterCluster, aboutLink, createLink},
 	{"GET", atLink, describeCluster, aboutLink, getLink},

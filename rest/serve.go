@@ -30,6 +30,7 @@ type call struct {
 	r         *http.Request
 	prefix    string // the spelling that was used
 	principal string
+	ordered   ordered
 }
 
 // mount puts the table on the mux. Methods are dispatched here rather than by the mux,
@@ -73,6 +74,7 @@ func (s *server) dispatch(c *call, methods map[string]route) {
 	if err == nil {
 		err = rt.do(c)
 	}
+	c.audit(rt, err)
 	if err != nil {
 		s.fail(c.w, c.r, err, rt.about)
 	}

@@ -126,12 +126,15 @@ func (l *loop) ask(x *exchange) {
 
 // took learns from an answer as a whole.
 func (l *loop) took(x *exchange) {
-	l.contact.Store(time.Now().UnixNano())
+	l.before.Store(l.contact.Swap(time.Now().UnixNano()))
 	if l.failures > 0 {
 		l.failures = 0
 		l.healed()
 	}
 	bytes := l.frame.note(x.answers, x.elapsed, l.session.RoundTrip())
+	if bytes > 0 {
+		l.pool.times.Observe(x.elapsed)
+	}
 	l.probed = l.probed || bytes >= probeSize/2
 	slices.SortFunc(x.answers, func(a, b Fetched) int { return cmp.Compare(len(a.Batches), len(b.Batches)) })
 }

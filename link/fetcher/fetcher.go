@@ -129,6 +129,9 @@ type Status struct {
 	Since        time.Time    // since when Fault stands
 	LostRecords  int64
 	FetchedBytes int64
+	// CaughtUp is the last moment at which all that the source had then is synced here, zero for unknown (rule X3);
+	// Behind is when the oldest record that is not was first seen at the source, zero for none.
+	CaughtUp, Behind time.Time
 }
 
 // Fault is a closed list of what may stand in a partition's way.

@@ -30,6 +30,7 @@ type loop struct {
 	at      slot
 	wake    chan struct{} // room for one
 	contact atomic.Int64  // Unix ns of the last answer
+	before  atomic.Int64  // and of the one before it
 	waiting atomic.Pointer[waiting]
 	frame   frame
 

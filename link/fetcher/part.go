@@ -26,8 +26,9 @@ type part struct {
 	off  atomic.Bool // being dropped: set before cancel, cheaper to ask than ctx
 	gone atomic.Bool // dropped: Target is called no more; set under work
 
-	mu     sync.Mutex // guards status
+	mu     sync.Mutex // guards status and fresh
 	status Status
+	fresh  freshness
 
 	// the holder's
 	turn      int           // rises each time a loop takes it over
@@ -97,7 +98,12 @@ func (q *part) statusNow() Status {
 		}
 	}
 	if s.SourceEnd >= 0 {
-		s.LagRecords = max(0, int64(s.SourceEnd-q.Target.Offsets().HighWatermark))
+		synced := q.Target.Offsets().HighWatermark
+		s.LagRecords = max(0, int64(s.SourceEnd-synced))
+		q.mu.Lock()
+		q.fresh.applied(synced, s.LastContact)
+		s.CaughtUp, s.Behind = q.fresh.caught, q.fresh.behind(synced)
+		q.mu.Unlock()
 	}
 	return s
 }
@@ -155,13 +161,26 @@ func (q *part) heard(f *Fetched) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.status.LastContact = time.Now()
+	now := time.Now()
 	if f.HighWatermark >= 0 {
 		q.status.SourceEnd = f.HighWatermark
+		q.fresh.saw(f.HighWatermark, q.lastHeard(), now)
 	}
+	q.status.LastContact = now
 	if f.LogStart >= 0 {
 		q.status.SourceStart = f.LogStart
 	}
+}
+
+// lastHeard is when the source last answered before now. It needs mu.
+func (q *part) lastHeard() time.Time {
+	at := q.status.LastContact
+	if l := q.line.Load(); l != nil && !at.IsZero() {
+		if before := l.before.Load(); before > at.UnixNano() {
+			at = time.Unix(0, before)
+		}
+	}
+	return at
 }
 
 // faultOf maps an error of reaching or asking the source. Errors may name their fault themselves.

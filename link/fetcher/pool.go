@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
 )
 
@@ -34,6 +35,7 @@ type Pool struct {
 	wake   chan struct{} // steer has work; room for one
 	checks checks        // CaughtUp's connections
 	once   sync.Once     // starts steer and deliver with the first Assign
+	times  event.Histogram
 
 	mu      sync.Mutex // guards what follows; nothing is waited for under it
 	parts   map[kafka.TopicPartition]*part
@@ -170,6 +172,9 @@ func (p *Pool) Status(mirror kafka.TopicPartition) Status {
 	}
 	return q.statusNow()
 }
+
+// Times is how long the fetches that brought records took, from the request to the whole answer.
+func (p *Pool) Times() event.Times { return p.times.Read() }
 
 // Close ends all fetching and waits for it.
 func (p *Pool) Close() {

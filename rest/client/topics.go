@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/hawserio/hawser/rest/api"
 )
@@ -82,6 +83,14 @@ func (c *Client) ReportKey(ctx context.Context) (api.ReportKey, error) {
 func (c *Client) Brokers(ctx context.Context) ([]api.Broker, error) {
 	var out api.List[api.Broker]
 	err := c.do(ctx, request{method: http.MethodGet, path: []string{"brokers"}}, &out)
+	return out.Data, err
+}
+
+// Events lists what happened lately: events with a number above after, oldest first.
+func (c *Client) Events(ctx context.Context, after int64) ([]api.Event, error) {
+	var out api.List[api.Event]
+	query := url.Values{"after": {strconv.FormatInt(after, 10)}, "limit": {"1000"}}
+	err := c.do(ctx, request{method: http.MethodGet, path: []string{"events"}, query: query}, &out)
 	return out.Data, err
 }
 
