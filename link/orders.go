@@ -294,10 +294,10 @@ const openShown = 100
 // openTransactions lists what a failover aborts, by topic, and marks what it splits: a transaction that is open in another
 // live mirror of the link as well.
 func (o *ordering) openTransactions(img *meta.Image, names []string) map[kafka.TopicID][]OpenTransaction {
-	if o.event != mirror.FailoverAsked && o.event != mirror.FailoverForced {
-		return nil
-	}
 	stopped := make(map[kafka.TopicID][]OpenTransaction)
+	if o.event != mirror.FailoverAsked && o.event != mirror.FailoverForced {
+		return stopped
+	}
 	goesOn := map[kafka.ProducerID]bool{}
 	for _, m := range mirrorsOf(img, o.link.ID) {
 		if !m.state.Live() {
