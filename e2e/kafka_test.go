@@ -248,6 +248,27 @@ func (k *Kafka) Start(t *testing.T, id int) {
 	}
 }
 
+// Move ends a broker and starts it again on another port.
+func (k *Kafka) Move(t *testing.T, id int) {
+	t.Helper()
+	k.Stop(t, id)
+	node := k.nodes[id-1]
+	ports, err := freePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(node.properties)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := strings.ReplaceAll(string(text), fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", node.port), fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", ports[0]))
+	if err := os.WriteFile(node.properties, []byte(moved), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	node.port = ports[0]
+	k.Start(t, id)
+}
+
 func (k *Kafka) running() int {
 	n := 0
 	for _, node := range k.nodes {
