@@ -71,6 +71,7 @@ type Broker struct {
 	first          string // name of the first listener
 	ids            *txn.IDs
 	kafka          *handler.Server
+	doors          atomic.Pointer[handler.Server] // kafka, once its listeners are bound: links start before
 	http           *httpDoor
 	ready          atomic.Bool
 	started        time.Time
@@ -267,6 +268,7 @@ func (b *Broker) openLinks(ctx context.Context) error {
 		Transactions:      b.txns,
 		Sign:              func(text []byte) (string, error) { return api.SignReport(b.meta.SigningKey(), text) },
 		Version:           b.cfg.Version,
+		Local:             b.localListener,
 		Dial:              b.dialSource,
 		Events:            event.All(event.Log(b.log), b.timeline),
 		Logger:            b.log,
@@ -308,6 +310,7 @@ func (b *Broker) openKafka(context.Context) error {
 			return err
 		}
 	}
+	b.doors.Store(b.kafka)
 	go func() { b.failed <- b.kafka.Serve() }()
 	b.onClose(func() error {
 		stop, cancel := context.WithTimeout(context.Background(), drainTime)

@@ -37,7 +37,7 @@ func linkIdentityKeys() []Key {
 		{Name: "bootstrap.address.map", Type: List, Default: "", Check: checkAddressMap, Allowed: "advertised:port=reachable:port, comma separated",
 			Doc: "Addresses to dial in place of those that the source advertises, where they cannot be reached from here."},
 		{Name: "bootstrap.servers", Type: List, Unset: true, Check: checkBootstrap, Allowed: "host:port, comma separated",
-			Doc: "Brokers of the source cluster to ask first. Required where this side dials, absent where it does not."},
+			Doc: "Brokers of the other cluster to ask first. Required where this side dials, without effect where it does not."},
 		Key{Name: "client.dns.lookup", Type: String, Default: "use_all_dns_ips",
 			Doc: "Whether all addresses of a name are tried in turn, or bootstrap names are first resolved to their canonical ones."}.with(oneOf("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")),
 		{Name: "cluster.link.paused", Type: Bool, Default: "false",
@@ -51,9 +51,11 @@ func linkIdentityKeys() []Key {
 		{Name: "link.prefix", Type: String, Unset: true, Fixed: true, Check: checkPrefix, Allowed: "letters, digits, '.', '_' and '-'",
 			Doc: "Another name of cluster.link.prefix, taken when a link is created."},
 		{Name: "local.listener", Type: String, Unset: true, Doc: "Accepted for tools that set it beside local.* credentials; local.listener.name is what counts."},
-		{Name: "local.listener.name", Type: String, Unset: true, Doc: "Listener of this cluster that the link itself uses for reading back. Unset: the one that needs no login, else the first."},
+		{Name: "local.listener.name", Type: String, Unset: true, Doc: "Listener of this cluster by which the other side asks, over connections that this one opens for it. Unset: the first with local.security.protocol."},
+		Key{Name: "remote.link.connection.mode", Type: String, Unset: true, Fixed: true,
+			Doc: "Accepted for tools that say what the other half's connection.mode is; the other half itself says so, and that is what counts."}.with(oneOf(Outbound, Inbound)),
 		{Name: "reverse.connection.setup.timeout.ms", Type: Int, Default: "30000", Check: atLeast(1).check, Allowed: atLeast(1).words,
-			Doc: "How long, in ms, a side that does not dial waits for a connection that it asked the other for."},
+			Doc: "How long, in ms, a side that does not dial waits for a connection that the other one opens."},
 	}
 }
 
@@ -215,12 +217,8 @@ func CheckNewLink(set map[string]string) error {
 	v := Link.Values(set)
 	var faults Faults
 	blame := func(key, text string) { faults = append(faults, Fault{Key: key, Text: text}) }
-	servers := len(v.List("bootstrap.servers")) > 0
-	switch outbound := v.Text("connection.mode") == Outbound; {
-	case outbound && !servers:
+	if v.Text("connection.mode") == Outbound && len(v.List("bootstrap.servers")) == 0 {
 		blame("bootstrap.servers", "bootstrap.servers is needed where connection.mode is OUTBOUND")
-	case !outbound && servers:
-		blame("bootstrap.servers", "bootstrap.servers must not be given where connection.mode is INBOUND: the other side dials")
 	}
 	for _, p := range FilterKeys() {
 		if v.Bool(p.Enable) && v.Text(p.Filters) == "" {

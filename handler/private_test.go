@@ -3,6 +3,9 @@ package handler
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +24,29 @@ type echo struct {
 	asked []peer.Request
 	who   []string
 	err   error
+	taken chan net.Conn // a Ready gives the connection away to it
+}
+
+func (e *echo) Connect(ctx context.Context, principal string, rq *peer.Request) ([]byte, func(net.Conn, error), error) {
+	body, err := e.Answer(ctx, principal, rq)
+	m, malformed := peer.DecodeConnectRequest(rq.Body)
+	if e.taken == nil || malformed != nil {
+		return body, nil, err
+	}
+	if m.Phase == peer.Offer { // nobody wants one: it waits until its connection ends
+		<-ctx.Done()
+		e.taken <- nil
+		return nil, nil, ctx.Err()
+	}
+	return nil, func(conn net.Conn, err error) {
+		if err == nil { // it speaks at once: the other end must not take that for a part of the answer
+			_, err = conn.Write([]byte("first"))
+		}
+		if err != nil {
+			conn = nil
+		}
+		e.taken <- conn
+	}, nil
 }
 
 func (e *echo) Answer(_ context.Context, principal string, rq *peer.Request) ([]byte, error) {
@@ -124,5 +150,102 @@ func TestAClusterWithoutPrivateKeysIsNoHawser(t *testing.T) {
 	var unreached *source.Error
 	if _, err := c.Call(t.Context(), &peer.Request{Ask: peer.Ask{Key: peer.Hello}}); !errors.As(err, &unreached) {
 		t.Errorf("%v, want that it is unreachable", err)
+	}
+}
+
+// hold is a connection to a world's door that is held.
+func hold(t *testing.T, w *world) *source.Held {
+	t.Helper()
+	held, err := linked(t, w).Hold(t.Context(), w.Advertised(plain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(held.Close)
+	return held
+}
+
+func connectRequest(phase peer.Phase) *peer.Request {
+	return &peer.Request{Ask: peer.Ask{Key: peer.Connect, Body: peer.ConnectRequest{Phase: phase, WaitMs: 60_000}.Encode()}}
+}
+
+// A connection that its client gives away is whoever's takes it, in both directions, and ends with the door.
+func TestAConnectionIsHandedOver(t *testing.T) {
+	e := &echo{taken: make(chan net.Conn, 1)}
+	w := newWorld(t, func(_ *world, d *Deps) { d.Peers = e }).serve()
+	held := hold(t, w)
+	if _, err := held.Call(t.Context(), connectRequest(peer.Ready)); err != nil {
+		t.Fatal(err)
+	}
+	far, err := held.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	near := <-e.taken
+	if near == nil {
+		t.Fatal("the connection was not handed over")
+	}
+	first := make([]byte, 5)
+	if _, err := io.ReadFull(far, first); err != nil || string(first) != "first" {
+		t.Fatalf("the first word is %q, %v", first, err)
+	}
+	for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
+		word, got := []byte("ping"), make([]byte, 4)
+		if _, err := pair[0].Write(word); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(pair[1], got); err != nil || string(got) != "ping" {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	if _, err := held.Take(); err == nil {
+		t.Error("it was taken twice")
+	}
+	if w.Connections() == 0 {
+		t.Error("a connection that was handed over is not counted")
+	}
+	begun := time.Now()
+	stop, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	w.Shutdown(stop)
+	if _, err := far.Read(make([]byte, 1)); err == nil || time.Since(begun) > 10*time.Second {
+		t.Errorf("the door is closed and the connection reads %v after %v", err, time.Since(begun))
+	}
+	near.Close()
+}
+
+// Who waits for a connection to be needed may hang up, and does not keep the door from closing.
+func TestAnOfferEndsWithItsConnectionAndWithTheDoor(t *testing.T) {
+	for name, end := range map[string]func(*world, *source.Held){
+		"the client hangs up": func(_ *world, held *source.Held) { held.Close() },
+		"the door closes":     func(w *world, _ *source.Held) { go w.Shutdown(w.t.Context()) },
+	} {
+		e := &echo{taken: make(chan net.Conn, 1)}
+		w := newWorld(t, func(_ *world, d *Deps) { d.Peers = e }).serve()
+		held := hold(t, w)
+		failed := make(chan error, 1)
+		go func() {
+			_, err := held.Call(t.Context(), connectRequest(peer.Offer))
+			failed <- err
+		}()
+		for deadline := time.Now().Add(10 * time.Second); ; {
+			e.mu.Lock()
+			asked := len(e.asked)
+			e.mu.Unlock()
+			if asked == 1 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: the offer does not arrive", name)
+			}
+			runtime.Gosched()
+		}
+		end(w, held)
+		select {
+		case <-e.taken:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: the offer still waits", name)
+		}
+		<-failed
 	}
 }

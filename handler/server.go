@@ -143,6 +143,34 @@ func (s *Server) Addr(name string) string {
 	return ""
 }
 
+// Door is a bound listener.
+type Door struct {
+	Name       string
+	Protocol   string // Kafka's security.protocol
+	Bound      string // host:port that is listened on
+	Advertised string // host:port as clients are told
+}
+
+// Doors lists the bound listeners, in the order in which they were bound.
+func (s *Server) Doors() []Door {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []Door
+	for _, l := range s.listeners {
+		protocol := "PLAINTEXT"
+		switch {
+		case l.TLS != nil && l.SASL != nil:
+			protocol = "SASL_SSL"
+		case l.TLS != nil:
+			protocol = "SSL"
+		case l.SASL != nil:
+			protocol = "SASL_PLAINTEXT"
+		}
+		list = append(list, Door{l.Name, protocol, l.net.Addr().String(), net.JoinHostPort(l.host, strconv.Itoa(int(l.port)))})
+	}
+	return list
+}
+
 // Advertised is host:port as clients of a listener are told, "" if there is none of the name.
 func (s *Server) Advertised(name string) string {
 	s.mu.Lock()

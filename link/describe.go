@@ -51,6 +51,9 @@ func (ls *Links) info(img *meta.Image, rec *meta.Link) Info {
 	}
 	r.mu.Lock()
 	health, problem, other := r.healthNow(), r.contact.Problem, r.other
+	if lending := r.lendProblem(); other.problem.Code == "" && lending.Code != "" {
+		other.problem = lending
+	}
 	r.mu.Unlock()
 	if other.half != nil {
 		info.RemoteState, info.RemoteConnection = other.half.State, other.half.Connection

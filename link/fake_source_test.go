@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -106,6 +107,10 @@ func (s *fakeSource) Call(ctx context.Context, rq *peer.Request) ([]byte, error)
 		return nil, peer.ErrNotHawser
 	}
 	return other.Answer(ctx, "User:link", rq)
+}
+
+func (s *fakeSource) Hold(context.Context, string) (*source.Held, error) {
+	return nil, errors.New("a scripted source holds no connections")
 }
 
 func (s *fakeSource) ProbeBrokers(_ context.Context, list []source.Broker) []source.Broker {

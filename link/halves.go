@@ -16,8 +16,12 @@ import (
 // checkMode says what a link's mode lacks or does not allow.
 func checkMode(set map[string]string) error {
 	mode, conn := orDefault(set, keyMode, peer.Destination), orDefault(set, keyConnection, peer.Outbound)
-	if mode == peer.Source || conn != peer.Outbound {
-		return fmt.Errorf("%s=%s with %s=%s is not offered: links dial out from the cluster that holds the mirrors; create a DESTINATION or BIDIRECTIONAL link with OUTBOUND connections there", keyMode, mode, keyConnection, conn)
+	if mode == peer.Source {
+		for _, f := range features {
+			if set[f.enable] == "true" {
+				return fmt.Errorf("%s has no effect on a SOURCE half: set it on the link's other half, which holds the mirrors", f.enable)
+			}
+		}
 	}
 	if conn == peer.Outbound && strings.TrimSpace(set[keyBootstrap]) == "" {
 		return fmt.Errorf("%s is missing: give host:port of the other cluster", keyBootstrap)
@@ -52,8 +56,18 @@ func (ls *Links) agree(ctx context.Context, spec CreateSpec, set map[string]stri
 	if own := ls.env.Metadata.Image().Cluster.ID; spec.RemoteClusterID == own {
 		return deal, unreachable("create the link", selfLink(own))
 	}
-	if deal, err = ls.reach(ctx, spec, set, deal); err != nil {
-		return deal, err
+	mode, inbound := orDefault(set, keyMode, peer.Destination), orDefault(set, keyConnection, peer.Outbound) == peer.Inbound
+	switch {
+	case inbound && spec.RemoteClusterID == "":
+		return deal, badRequest("A half with %s=%s does not dial, so it cannot find out who the other cluster is: give its id.", keyConnection, peer.Inbound)
+	case inbound && mode == peer.Bidirectional && spec.LinkID != "":
+		return deal, badRequest("Unexpected cluster link id. Should not be provided for bi-directional cluster link with inbound connections.")
+	case mode == peer.Source && !spec.Validate && spec.LinkID == "":
+		return deal, badRequest("The id of a SOURCE half is that of its other half: let the link be validated, or give cluster_link_id.")
+	case !inbound:
+		if deal, err = ls.reach(ctx, spec, set, deal); err != nil {
+			return deal, err
+		}
 	}
 	if deal.id.IsZero() {
 		deal.id = kafka.NewTopicID()
@@ -105,14 +119,14 @@ func (ls *Links) reach(ctx context.Context, spec CreateSpec, set map[string]stri
 			return deal, e
 		}
 	}
-	return ls.meet(ctx, src, spec.Name, set, deal)
+	plain, secrets := split(set)
+	own := &meta.Link{ID: deal.id, Name: spec.Name, RemoteClusterID: deal.remote, Configs: plain, Secrets: secrets}
+	return ls.meet(ctx, src, own, s, deal)
 }
 
 // meet asks the other cluster about its half of a link that is being made.
-func (ls *Links) meet(ctx context.Context, src Source, name string, set map[string]string, deal agreed) (agreed, error) {
+func (ls *Links) meet(ctx context.Context, src Source, own *meta.Link, set settings, deal agreed) (agreed, error) {
 	img := ls.env.Metadata.Image()
-	plain, secrets := split(set)
-	own := &meta.Link{ID: deal.id, Name: name, RemoteClusterID: deal.remote, Configs: plain, Secrets: secrets}
 	half := ls.halfOf(own)
 	answer, err := ls.hello(ctx, src, own)
 	if err != nil {
@@ -125,6 +139,10 @@ func (ls *Links) meet(ctx context.Context, src Source, name string, set map[stri
 			return deal, badRequest("Cannot create the link: %v.", err)
 		}
 		deal.id = answer.Half.ID
+		own.ID = deal.id
+		if half.Lends(answer.Half) {
+			return deal, ls.tryLending(ctx, src, own, set)
+		}
 	case half.Mode == peer.Source:
 		return deal, half.alone()
 	}
@@ -194,6 +212,9 @@ func (r *running) greet(ctx context.Context, src Source, rec *meta.Link) error {
 	case !own.TwoSided():
 		found = otherHalf{}
 	case err != nil:
+		r.mu.Lock()
+		found.half = r.other.half
+		r.mu.Unlock()
 		found.problem = plan.Problem{Code: codeOf(err), Text: "The other cluster does not tell about its half of the link: " + err.Error()}
 	case answer.Half == nil:
 		found.problem = plan.Problem{Code: string(mirror.RemoteLinkNotFound), Text: fmt.Sprintf("Cluster %s has no cluster link '%s': create the other half there.", rec.RemoteClusterID, rec.Name)}
@@ -209,11 +230,22 @@ func (r *running) greet(ctx context.Context, src Source, rec *meta.Link) error {
 		return nil
 	}
 	r.greeted, r.other = src, found
+	r.wake()
 	switch {
 	case errors.As(err, &copied):
 		return err
 	case own.Mode == peer.Source && found.problem.Code == string(mirror.RemoteLinkNotFound):
 		return own.alone()
+	}
+	return nil
+}
+
+// lendFault is why connections are not lent that should be.
+func (r *running) lendFault() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.lendProblem(); p.Code != "" {
+		return &Error{Kind: Unreachable, Code: p.Code, Text: p.Text}
 	}
 	return nil
 }

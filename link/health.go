@@ -8,6 +8,7 @@ import (
 
 	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/meta"
@@ -58,6 +59,9 @@ func (r *running) probe(ctx context.Context) {
 	}
 	if err == nil {
 		err = r.greet(asked, src, rec)
+	}
+	if err == nil && set.mode == peer.Source {
+		err = r.lendFault()
 	}
 	found := plan.Probed{At: r.ls.env.Now()}
 	if err != nil {
@@ -121,7 +125,10 @@ func codeOf(err error) string {
 	var wrong *errWrongCluster
 	var se *source.Error
 	var ours *Error
+	var near *nearError
 	switch {
+	case errors.As(err, &near):
+		return string(near.code())
 	case errors.As(err, &wrong):
 		return string(mirror.Misconfiguration)
 	case errors.As(err, &ours) && ours.Code != "":

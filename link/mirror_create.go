@@ -14,6 +14,7 @@ import (
 	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/meta"
@@ -93,6 +94,9 @@ func (ls *Links) planMirror(ctx context.Context, link string, spec MirrorSpec) (
 		return nil, nil, nil, &Error{Kind: Internal, Code: string(mirror.InternalError), Text: "Cluster link '" + link + "' is not running yet.", Hint: "Try again."}
 	}
 	set := r.settingsNow()
+	if set.mode == peer.Source {
+		return nil, nil, nil, badRequest("Cluster link '%s' is a SOURCE half, which holds no mirror topics: create them on its other half, on cluster %s.", link, rec.RemoteClusterID)
+	}
 	if spec.SourceTopic == "" {
 		spec.SourceTopic = strings.TrimPrefix(spec.MirrorTopic, set.prefix)
 	}

@@ -78,16 +78,14 @@ var answers = map[peer.Key]func(*Links, context.Context, question) ([]byte, erro
 // Answer answers what the other cluster of a link asks; the caller has checked the rights that peer's table names.
 // Errors are kafka.Error.
 func (ls *Links) Answer(ctx context.Context, principal string, rq *peer.Request) ([]byte, error) {
+	q, err := ls.questionOf(rq)
+	if err != nil {
+		return nil, err
+	}
+	q.principal = principal
 	row, _ := peer.RowOf(rq.Ask.Key)
-	q := question{Request: rq, principal: principal, img: ls.env.Metadata.Image()}
-	q.link = q.img.Links[rq.Link]
 	answer := answers[rq.Ask.Key]
-	switch {
-	case q.link == nil && row.Half == peer.WithHalf:
-		return nil, kafka.Errorf(kafka.ResourceNotFound, "Cluster %s has no cluster link with the id %s: create its half of the link.", q.img.Cluster.ID, rq.Link)
-	case q.link != nil && q.link.RemoteClusterID != "" && q.link.RemoteClusterID != rq.Caller:
-		return nil, kafka.Errorf(kafka.InconsistentClusterID, "Cluster link '%s' of cluster %s is linked with cluster %s, not with %s.", q.link.Name, q.img.Cluster.ID, q.link.RemoteClusterID, rq.Caller)
-	case answer == nil:
+	if answer == nil {
 		return nil, kafka.Errorf(kafka.UnsupportedVersion, "This cluster does not answer %s yet: upgrade it.", row.Name)
 	}
 	body, err := answer(ls, ctx, q)
@@ -96,6 +94,20 @@ func (ls *Links) Answer(ctx context.Context, principal string, rq *peer.Request)
 		err = kafka.Errorf(kafka.UnknownServerError, "%s failed on cluster %s: %v", row.Name, q.img.Cluster.ID, err)
 	}
 	return body, err
+}
+
+// questionOf finds the link that a question is about, and refuses one of another cluster than the link's.
+func (ls *Links) questionOf(rq *peer.Request) (question, error) {
+	row, _ := peer.RowOf(rq.Ask.Key)
+	q := question{Request: rq, img: ls.env.Metadata.Image()}
+	q.link = q.img.Links[rq.Link]
+	switch {
+	case q.link == nil && row.Half == peer.WithHalf:
+		return q, kafka.Errorf(kafka.ResourceNotFound, "Cluster %s has no cluster link with the id %s: create its half of the link.", q.img.Cluster.ID, rq.Link)
+	case q.link != nil && q.link.RemoteClusterID != "" && q.link.RemoteClusterID != rq.Caller:
+		return q, kafka.Errorf(kafka.InconsistentClusterID, "Cluster link '%s' of cluster %s is linked with cluster %s, not with %s.", q.link.Name, q.img.Cluster.ID, q.link.RemoteClusterID, rq.Caller)
+	}
+	return q, nil
 }
 
 func malformed(err error) error {

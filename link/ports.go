@@ -29,10 +29,13 @@ type Env struct {
 	ConfigsChanged func(id kafka.TopicID)
 	// ReplicationFactor is a new mirror's where the order names none; 0 is 1.
 	ReplicationFactor int16
-	Version           string     // hawser's, told to the other cluster of a link
-	Events            event.Sink // nil: one log line each
-	Logger            *slog.Logger
-	Now               func() time.Time
+	Version           string // hawser's, told to the other cluster of a link
+	// Local finds one of this cluster's own listeners: of the security protocol, and of the name where it is not empty. nil: links
+	// cannot lend connections.
+	Local  func(name, protocol string) (Listener, error)
+	Events event.Sink // nil: one log line each
+	Logger *slog.Logger
+	Now    func() time.Time
 	// Transactions is this cluster's own coordinator; nil for none, as where nothing is reversed or restored.
 	Transactions Transactions
 	// Sign makes a signed report of a verification: a JWS in compact form over the text. nil: reports are not signed.
@@ -105,6 +108,7 @@ type Source interface {
 	WatchCommits(ctx context.Context, changed func(groups []string)) error
 	ACLs(ctx context.Context) ([]meta.ACL, error)
 	Call(ctx context.Context, rq *peer.Request) ([]byte, error)
+	Hold(ctx context.Context, address string) (*source.Held, error)
 	Close()
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/link/task"
 	"github.com/hawserio/hawser/meta"
@@ -28,6 +29,8 @@ type running struct {
 	ls   *Links
 	id   kafka.TopicID
 	name string
+
+	arrivals *arrivals // connections that the other half opens for this one
 
 	wakes   chan struct{} // room for one
 	urgent  chan struct{} // room for one: an order was stored
@@ -54,6 +57,8 @@ type running struct {
 	src      Source // nil while setErr is set
 	pool     Fetches
 	contact  plan.Contact
+	lender   *lender   // nil unless this half opens connections for the other one
+	lendErr  error     // why it should, but cannot
 	other    otherHalf // what the other cluster last said of its half
 	greeted  Source    // the connection over which it did
 	assigned map[kafka.TopicPartition]assignment
@@ -78,7 +83,7 @@ type assignment struct {
 
 func newRunning(ls *Links, rec *meta.Link) *running {
 	r := &running{
-		ls: ls, id: rec.ID, name: rec.Name,
+		ls: ls, id: rec.ID, name: rec.Name, arrivals: newArrivals(),
 		wakes: make(chan struct{}, 1), urgent: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1), turns: make(chan struct{}, 1),
 		assigned: map[kafka.TopicPartition]assignment{},
 		faulty:   map[kafka.TopicPartition]bool{},
@@ -115,9 +120,10 @@ func (r *running) close() {
 	r.cancel()
 	r.wait.Wait()
 	r.mu.Lock()
-	src, pool := r.src, r.pool
-	r.src, r.pool = nil, nil
+	src, pool, lender := r.src, r.pool, r.lender
+	r.src, r.pool, r.lender = nil, nil, nil
 	r.mu.Unlock()
+	lender.close()
 	shut(pool, src)
 }
 
@@ -172,6 +178,7 @@ func (r *running) loop(ctx context.Context) {
 // reconcile brings what runs to what is stored, once.
 func (r *running) reconcile(ctx context.Context) {
 	r.configure()
+	r.tendLender(ctx)
 	img := r.ls.env.Metadata.Image()
 	mirrors := mirrorsOf(img, r.id)
 	r.assign(img, mirrors)
@@ -202,7 +209,7 @@ func (r *running) configure() {
 	before := r.set
 	first := r.rec == nil
 	r.rec, r.set, r.setErr = rec, set, err
-	redial := first || r.src == nil || err != nil || !reflect.DeepEqual(before.source, set.source)
+	redial := first || r.src == nil || err != nil || !reflect.DeepEqual(before.source, set.source) || !reflect.DeepEqual(before.local, set.local) || before.localListener != set.localListener
 	pool := r.pool
 	r.mu.Unlock()
 
@@ -221,11 +228,12 @@ func (r *running) configure() {
 // one partition.
 func (r *running) redial(set settings, err error) {
 	r.mu.Lock()
-	oldPool, oldSrc, before := r.pool, r.src, r.assigned
-	r.pool, r.src = nil, nil
+	oldPool, oldSrc, before, lender := r.pool, r.src, r.assigned, r.lender
+	r.pool, r.src, r.lender = nil, nil, nil
 	r.assigned = map[kafka.TopicPartition]assignment{}
 	clear(r.faulty)
 	r.mu.Unlock()
+	lender.close()
 	if oldPool != nil {
 		r.rememberEnds(oldPool, before, nil)
 	}
@@ -233,7 +241,11 @@ func (r *running) redial(set settings, err error) {
 
 	var src Source
 	if err == nil {
-		src, err = r.ls.env.Dial(set.source)
+		cfg := set.source
+		if set.connection == peer.Inbound {
+			cfg.Dial = r.arrivals.dial
+		}
+		src, err = r.ls.env.Dial(cfg)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,6 +23,8 @@ const (
 	keyPrefixAlias     = "link.prefix"
 	keyPaused          = "cluster.link.paused"
 	keyBootstrap       = "bootstrap.servers"
+	keyLocalListener   = "local.listener.name"
+	keySetupTimeout    = "reverse.connection.setup.timeout.ms"
 	keyAddressMap      = "bootstrap.address.map"
 	keyOffsetSync      = "consumer.offset.sync.enable"
 	keyOffsetSyncMs    = "consumer.offset.sync.ms"
@@ -55,6 +57,7 @@ const memoryMax = 256 << 20
 // settings is a link's configs, read.
 type settings struct {
 	mode         string
+	connection   string // connection.mode
 	prefix       string
 	paused       bool
 	offsetSync   bool
@@ -74,8 +77,12 @@ type settings struct {
 	threshold    int
 	retry        time.Duration
 	source       source.Config
-	fetch        fetcher.Config
-	turnGrace    time.Duration // how long a reversed source waits for open transactions
+	// Of a half that opens connections for the other one: how it logs in to its own cluster, and how soon it dials again.
+	local               source.Config
+	localListener       string
+	backoff, backoffMax time.Duration
+	fetch               fetcher.Config
+	turnGrace           time.Duration // how long a reversed source waits for open transactions
 }
 
 // all is a link's configs with its secrets in clear. It must not be logged.
@@ -91,11 +98,15 @@ func all(rec *meta.Link) map[string]string {
 }
 
 // reader reads values of keys; one that the table does not have is empty.
-type reader struct{ v config.Values }
+type reader struct {
+	v      config.Values
+	prefix string // put before each name: "local." for the configs of the link's own cluster
+}
 
 func known(name string) bool { _, is := config.Link.Key(name); return is }
 
 func (r reader) text(name string) string {
+	name = r.prefix + name
 	if !known(name) {
 		return ""
 	}
@@ -127,9 +138,10 @@ func (r reader) list(name string) []string {
 
 // readSettings reads configs that have passed the table's check. The error says which cannot be used.
 func readSettings(name string, set map[string]string) (settings, error) {
-	r := reader{config.Link.Values(set)}
+	r := reader{v: config.Link.Values(set)}
 	s := settings{
 		mode:         r.text(keyMode),
+		connection:   orDefault(set, keyConnection, peer.Outbound),
 		prefix:       prefixOf(set),
 		paused:       r.on(keyPaused),
 		offsetSync:   r.on(keyOffsetSync),
@@ -166,8 +178,29 @@ func readSettings(name string, set map[string]string) (settings, error) {
 		return s, err
 	}
 	s.fetch = readFetch(r, s.include)
-	s.source, err = readSource(name, r)
-	return s, err
+	if s.source, err = readSource(name, r); err != nil {
+		return s, err
+	}
+	if s.connection == peer.Inbound {
+		// Nothing is dialled: the connections that come have logged in already, on the other cluster.
+		s.source.Bootstrap, s.source.Map, s.source.Security = []string{anyBroker}, nil, source.Security{}
+		s.source.DialTimeout = r.millis(keySetupTimeout, 30*time.Second)
+		return s, nil
+	}
+	return s, s.readLocal(r)
+}
+
+// readLocal reads how the link reaches its own cluster.
+func (s *settings) readLocal(r reader) error {
+	security, err := readSecurity(reader{r.v, "local."})
+	if err != nil {
+		return fmt.Errorf("local.: %w", err)
+	}
+	s.local = s.source
+	s.local.Bootstrap, s.local.Map, s.local.Security = nil, nil, security
+	s.localListener = r.text(keyLocalListener)
+	s.backoff, s.backoffMax = r.millis("reconnect.backoff.ms", 50*time.Millisecond), r.millis("reconnect.backoff.max.ms", time.Second)
+	return nil
 }
 
 func prefixOf(set map[string]string) string {

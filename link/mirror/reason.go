@@ -19,6 +19,8 @@ const (
 	Authentication             Reason = "AUTHENTICATION_ERROR"
 	Authorization              Reason = "AUTHORIZATION_ERROR"
 	TLSError                   Reason = "TLS_ERROR"
+	BrokerAuthentication       Reason = "BROKER_AUTHENTICATION_ERROR"
+	BrokerAuthorization        Reason = "BROKER_AUTHORIZATION_ERROR"
 	Misconfiguration           Reason = "MISCONFIGURATION_ERROR"
 	Unresolvable               Reason = "UNRESOLVABLE_BOOTSTRAP_ERROR"
 	TCPConnectionFailed        Reason = "BOOTSTRAP_TCP_CONNECTION_FAILED_ERROR"
@@ -65,6 +67,8 @@ var reasons = []Explained{
 	{Authentication, "The source refused the link's credentials.", "Alter sasl.jaas.config (or the client certificate) on the link, or put the user right on the source."},
 	{Authorization, "The link's principal may not READ or DESCRIBE_CONFIGS the source topic, or may not read the group.", "Grant it on the source; then it goes on by itself, or resume a FAILED mirror."},
 	{TLSError, "The TLS handshake with the source failed.", "Alter ssl.truststore.certificates, the client certificate or the port on the link."},
+	{BrokerAuthentication, "This cluster refused the link's own credentials, those that start with local.", "Alter local.listener.name, local.security.protocol, local.sasl.jaas.config or the local.ssl. configs on the link's half that dials."},
+	{BrokerAuthorization, "The link's own principal on this cluster, of the local. configs, may not do what the other cluster asks for.", "Grant it on this cluster: READ and DESCRIBE_CONFIGS on the topics, DESCRIBE on the cluster."},
 	{Misconfiguration, "The link's configuration cannot work: a wrong cluster answers, or a value cannot be used.", "Alter the link's configs as the message says."},
 	{Unresolvable, "No name in bootstrap.servers can be resolved.", "Correct bootstrap.servers or DNS."},
 	{TCPConnectionFailed, "No address in bootstrap.servers, or an advertised broker's, accepts connections.", "Start the source or open the port; where the source advertises addresses that cannot be reached from here, set bootstrap.address.map."},

@@ -109,10 +109,24 @@ func TestEveryCutMessageIsRefused(t *testing.T) {
 	if got, err := DecodeHelloAnswer((HelloAnswer{Self: self}).Encode()); err != nil || got.Half != nil {
 		t.Fatalf("read %+v, %v", got, err)
 	}
+	offer, want := ConnectRequest{Phase: Failed, WaitMs: 60_000, Token: 7, Code: "c", Words: "w"}, ConnectAnswer{Wanted: true, Address: "a:1", Token: 8}
+	if got, err := DecodeConnectRequest(offer.Encode()); err != nil || got != offer {
+		t.Fatalf("read %+v, %v", got, err)
+	}
+	if got, err := DecodeConnectAnswer(want.Encode()); err != nil || got != want {
+		t.Fatalf("read %+v, %v", got, err)
+	}
+	for _, bad := range []ConnectRequest{{Phase: 3}, {WaitMs: 60_001}, {WaitMs: -1}, {Phase: -1}} {
+		if _, err := DecodeConnectRequest(bad.Encode()); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
 	for name, message := range map[string]struct {
 		bytes []byte
 		read  func([]byte) error
 	}{
+		"connect": {offer.Encode(), func(b []byte) error { _, err := DecodeConnectRequest(b); return err }},
+		"wanted":  {want.Encode(), func(b []byte) error { _, err := DecodeConnectAnswer(b); return err }},
 		"request": {request().AppendTo(nil), func(b []byte) error { return NewRequest(Freeze).ReadFrom(b) }},
 		"answer":  {(&Answer{Cluster: "c", Body: []byte("b")}).AppendTo(nil), func(b []byte) error { return new(Answer).ReadFrom(b) }},
 		"hello":   {ask.Encode(), func(b []byte) error { _, err := DecodeHelloRequest(b); return err }},
@@ -144,6 +158,8 @@ func FuzzMessages(f *testing.F) {
 	f.Add(request().AppendTo(nil))
 	f.Add((&Answer{Words: "no", Cluster: "c", Body: []byte("b")}).AppendTo(nil))
 	f.Add(HelloRequest{}.Encode())
+	f.Add(ConnectRequest{}.Encode())
+	f.Add(ConnectAnswer{}.Encode())
 	f.Add(HelloAnswer{Half: &LinkHalf{}}.Encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r := NewRequest(Pledge); r.ReadFrom(b) == nil {
@@ -155,6 +171,12 @@ func FuzzMessages(f *testing.F) {
 			t.Errorf("answer %+v does not come back", a)
 		}
 		if m, err := DecodeHelloRequest(b); err == nil && !bytes.Equal(m.Encode(), b) {
+			t.Errorf("%+v does not come back", m)
+		}
+		if m, err := DecodeConnectRequest(b); err == nil && !bytes.Equal(m.Encode(), b) {
+			t.Errorf("%+v does not come back", m)
+		}
+		if m, err := DecodeConnectAnswer(b); err == nil && !bytes.Equal(m.Encode(), b) {
 			t.Errorf("%+v does not come back", m)
 		}
 		if m, err := DecodeHelloAnswer(b); err == nil && !bytes.Equal(m.Encode(), b) {

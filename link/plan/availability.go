@@ -1,6 +1,10 @@
 package plan
 
-import "time"
+import (
+	"time"
+
+	"github.com/hawserio/hawser/link/mirror"
+)
 
 // Reach is whether the source can be used.
 type Reach uint8
@@ -29,7 +33,7 @@ type Contact struct {
 }
 
 // classes that waiting does not heal.
-var misconfigured = map[string]bool{codeAuthentication: true, codeTLS: true, codeMisconfigured: true}
+var misconfigured = map[string]bool{codeAuthentication: true, codeTLS: true, codeMisconfigured: true, string(mirror.BrokerAuthentication): true}
 
 // After is the contact after one more probe. An UNAVAILABLE source or one with
 // wrong credentials is back at the first success.

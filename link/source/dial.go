@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -38,6 +39,10 @@ func (d dialer) dial(ctx context.Context, network, address string) (net.Conn, er
 	}
 	conn, err := d.base(ctx, network, target)
 	if err != nil {
+		var known *Error
+		if errors.As(err, &known) {
+			return nil, known
+		}
 		class, hint := classOf(err)
 		if class == Other || class == Auth {
 			class = Refused

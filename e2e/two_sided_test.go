@@ -1,0 +1,128 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// half orders this cluster's half of a link and returns status and answer.
+func (h *Hawser) half(name, remote string, configs map[string]string) (int, map[string]any) {
+	h.t.Helper()
+	all := maps.Clone(fastLink)
+	all["availability.check.ms"] = "1000"
+	if configs["link.mode"] == "SOURCE" {
+		all = map[string]string{"availability.check.ms": "1000"}
+	}
+	maps.Copy(all, configs)
+	var list []map[string]string
+	for key, value := range all {
+		list = append(list, map[string]string{"name": key, "value": value})
+	}
+	body := map[string]any{"configs": list}
+	if remote != "" {
+		body["remote_cluster_id"] = remote
+	}
+	return h.Call("POST", h.path("/links?link_name=%s", name), body)
+}
+
+// mustHalf is half that must succeed; it returns the link's id.
+func (h *Hawser) mustHalf(name, remote string, configs map[string]string) string {
+	h.t.Helper()
+	status, body := h.half(name, remote, configs)
+	if status != 201 {
+		h.t.Fatalf("half of link %s: %d %v", name, status, body)
+	}
+	return body["cluster_link_id"].(string)
+}
+
+// noHalf wants the order refused with a status and words.
+func (h *Hawser) noHalf(name, remote string, configs map[string]string, status int, words ...string) {
+	h.t.Helper()
+	got, body := h.half(name, remote, configs)
+	for _, word := range words {
+		if text := fmt.Sprint(body["message"]); got != status || !strings.Contains(text, word) {
+			h.t.Errorf("half of link %s with %v: %d %s; want %d and %q", name, configs, got, text, status, word)
+		}
+	}
+}
+
+// linkIs waits until fields of the link have these values; what a value must contain only is put after a "~".
+func (h *Hawser) linkIs(name string, want map[string]string) {
+	h.t.Helper()
+	eventually(h.t, 30*time.Second, fmt.Sprintf("link %s has %v", name, want), func() (bool, string) {
+		_, body := h.Call("GET", h.path("/links/%s", name), nil)
+		for field, value := range want {
+			got := fmt.Sprint(body[field])
+			if part, is := strings.CutPrefix(value, "~"); is && !strings.Contains(got, part) || !is && got != value {
+				return false, fmt.Sprint(body)
+			}
+		}
+		return true, ""
+	})
+}
+
+// TestTwoSided_SourceInitiated lets the source dial: its destination has no address of it.
+func TestTwoSided_SourceInitiated(t *testing.T) {
+	t.Parallel()
+	a, b := StartHawser(t), StartHawser(t)
+	source, mirror := byHand(t, a.Kafka), byHand(t, b.Kafka)
+	CreateTopic(t, source, "orders", 4, 1, nil)
+	for p := range int32(4) {
+		write(t, source, "orders", p, 1000, "before")
+	}
+	out := map[string]string{"link.mode": "SOURCE", "connection.mode": "OUTBOUND", "bootstrap.servers": b.Kafka}
+	in := map[string]string{"link.mode": "DESTINATION", "connection.mode": "INBOUND", "consumer.offset.sync.enable": "true", "consumer.offset.group.filters": everyGroup}
+	a.noHalf("l", "", out, 400, "the destination cluster does not have a link named l", "INBOUND")
+	b.noHalf("l", "", in, 400, "give its id")
+	b.noHalf("l", a.Cluster, map[string]string{"link.mode": "SOURCE", "connection.mode": "INBOUND"}, 400, "OUTBOUND")
+	id := b.mustHalf("l", a.Cluster, in)
+	b.linkIs("l", map[string]string{"link_error": "TIMEOUT_ERROR", "link_error_message": "~has offered no connection"})
+	a.noHalf("l", "", map[string]string{"link.mode": "SOURCE", "bootstrap.servers": b.Kafka, "auto.create.mirror.topics.enable": "true"}, 400, "other half")
+	a.noHalf("l", "", map[string]string{"link.mode": "BIDIRECTIONAL", "bootstrap.servers": b.Kafka}, 400, "link.mode=DESTINATION")
+	if got := a.mustHalf("l", "", out); got != id {
+		t.Errorf("the halves have the ids %s and %s", id, got)
+	}
+	a.linkIs("l", map[string]string{"link_state": "ACTIVE", "destination_cluster_id": b.Cluster, "remote_link_state": "ACTIVE"})
+	b.linkIs("l", map[string]string{"link_state": "ACTIVE", "source_cluster_id": a.Cluster, "remote_link_state": "ACTIVE"})
+	b.CreateMirror("l", "orders")
+	WaitLevel(t, source, mirror, "orders", 4, 60*time.Second)
+	if status, body := a.Call("POST", a.path("/links/l/mirrors"), map[string]any{"source_topic_name": "orders"}); status != 400 || !strings.Contains(fmt.Sprint(body), "SOURCE") {
+		t.Errorf("a mirror on the SOURCE half: %d %v", status, body)
+	}
+	commitText(t, kadm.NewClient(source), "readers", "orders", 0, 700, "")
+	waitCommittedAt(t, kadm.NewClient(mirror), "readers", "orders", 0, 700)
+
+	// Either side is killed: the source dials again.
+	for _, side := range []*Hawser{a, b} {
+		side.Kill()
+		side.Start()
+		for p := range int32(4) {
+			write(t, source, "orders", p, 500, "after")
+		}
+		WaitLevel(t, source, mirror, "orders", 4, 60*time.Second)
+	}
+	SameAll(t, source, mirror, "orders", 4)
+	a.Must("PUT", a.path("/links/l/configs/cluster.link.paused"), map[string]any{"value": "true"})
+	b.linkIs("l", map[string]string{"link_state": "UNAVAILABLE"})
+	write(t, source, "orders", 0, 10, "more")
+	a.Must("PUT", a.path("/links/l/configs/cluster.link.paused"), map[string]any{"value": "false"})
+	WaitLevel(t, source, mirror, "orders", 4, 60*time.Second)
+	b.Order("l", "promote", "orders")
+	b.WaitStatus("l", "orders", "STOPPED", 30*time.Second)
+}
+
+// TestTwoSided_NeedsAHawserOnBothSides wants an Apache Kafka refused as the other side of a link with two halves.
+func TestTwoSided_NeedsAHawserOnBothSides(t *testing.T) {
+	k := SharedKafka(t)
+	h := StartHawser(t)
+	for _, mode := range []string{"SOURCE", "BIDIRECTIONAL"} {
+		h.noHalf("l", "", map[string]string{"link.mode": mode, "bootstrap.servers": k.Bootstrap()}, 400, "no hawser", "DESTINATION")
+	}
+}
