@@ -14,7 +14,7 @@ import (
 
 func (a *app) link() *cobra.Command {
 	return a.group("link", "Cluster links: to the clusters that topics are mirrored from",
-		a.linkCreate(), a.linkList(), a.linkDescribe(), a.linkDelete(), a.linkUpdate("update", "Change configs of a link"),
+		a.linkCreate(), a.linkList(), a.linkDescribe(), a.linkDelete(), a.linkImport(), a.linkUpdate("update", "Change configs of a link"),
 		a.group("configuration", "Configs of a link", a.linkConfigList(), a.linkUpdate("update", "Change configs of a link")),
 		a.group("task", "Periodic jobs of a link", a.linkTaskList()))
 }
