@@ -259,6 +259,9 @@ func (c *cluster) addTopic(partitions int32, role meta.Role, rec *record) {
 	}
 	c.put(func() { c.topic = t })
 	c.open()
+	for p := range partitions {
+		c.shell.parts[p] = c.shell.partNow(p)
+	}
 }
 
 // removeTopic deletes the topic, its mirror with it.

@@ -20,9 +20,8 @@ func (s *shell) carryOut(e mirror.Effect) bool {
 		s.clampGroups()
 	case mirror.Fence:
 		return s.fence()
-	default:
-		return s.carryOutTurn(e)
 	}
+	// The effects of reversals and restores are takeTurn's, which reads from the record what is left to do.
 	return true
 }
 
@@ -45,8 +44,12 @@ func (s *shell) fence() bool {
 	if c.state() != mirror.Stopping {
 		return true
 	}
+	var closed []int32
 	for p := range c.topic.Partitions {
 		s.part(p, mirror.StopOrdered)
+		if c.topic.parts.List[p].Role != meta.RoleOpen {
+			closed = append(closed, p)
+		}
 	}
 	err := c.owner.StopMirrors(background, []kafka.TopicID{c.topic.ID}, "link")
 	c.alive()
@@ -60,7 +63,7 @@ func (s *shell) fence() bool {
 		s.part(p, mirror.Synced)
 		s.part(p, mirror.StopStored)
 	}
-	s.checkStopped()
+	s.checkStopped(closed)
 	s.find(mirror.Fenced)
 	return true
 }
@@ -100,5 +103,5 @@ func (s *shell) askAgain() bool {
 		s.todo = leftToDo[mirror.Stopping]
 		return true
 	}
-	return s.askTurnAgain()
+	return false
 }

@@ -147,7 +147,17 @@ func (c *cluster) healingOrder(try int) {
 			c.orderVerb(mirror.FailoverAsked)
 		}
 	case mirror.Stopped:
+	case mirror.HandedOver:
+		if try == 0 {
+			c.orderVerb(mirror.FailoverAsked)
+		} else {
+			c.orderVerb(mirror.FailoverForced)
+		}
 	default:
+		if c.topic.rec.Paused && try == 0 {
+			c.orderVerb(mirror.ResumeAsked)
+			return
+		}
 		c.orderVerb(mirror.FailoverAsked)
 	}
 }

@@ -27,6 +27,10 @@ func (w *world) order(c *cluster) func() {
 		return nil
 	case c.topic == nil:
 		return c.create
+	case w.profile.turns && w.chance(2):
+		return func() { c.orderReverse(w.chance(4)) }
+	case w.profile.turnsOnly:
+		return w.orderOfTurns(c)
 	}
 	switch n := w.random.IntN(20); {
 	case n < 3:
@@ -52,6 +56,8 @@ func (w *world) order(c *cluster) func() {
 		return c.widen
 	case n == 18:
 		return w.moveProducer
+	case n == 19 && c.index == 0 && w.chance(6):
+		return c.delete
 	}
 	return nil
 }
@@ -63,12 +69,18 @@ func (c *cluster) orderVerb(e mirror.Event) {
 		e = mirror.ResumeProven
 	}
 	c.w.log("order to %s, %v: %v", c.name, now, e)
-	if now.Live() && now != mirror.Stopping && (e == mirror.FailoverAsked || e == mirror.FailoverForced || e == mirror.PromoteAsked) {
-		if _, _, err := mirror.Step(now, e); err == nil {
-			c.w.twoWritable = true
-		}
+	if now == mirror.HandedOver && e == mirror.FailoverAsked {
+		c.shell.hearMirror(c.topic.rec, true) // refused, unless the mirror ends the reversal
 	}
-	if err := c.shell.step(e, nil); err != nil {
+	if c.opensBeside(now, e) {
+		c.w.twoWritable = true
+	}
+	err := c.shell.step(e, func(rec *record) {
+		if rec.State == now && (e == mirror.PauseAsked || e == mirror.ResumeAsked) {
+			rec.Paused = e == mirror.PauseAsked // a flag beside the state
+		}
+	})
+	if err != nil {
 		c.w.log("refused: %v", err)
 	}
 }
@@ -190,4 +202,50 @@ func (c *cluster) rootOf(p int32) kafka.TopicID {
 		return c.plain.logs[p].root
 	}
 	return c.topic.seen[p].root
+}
+
+// opensBeside reports whether an order may make a topic writable while its other side is.
+func (c *cluster) opensBeside(now mirror.State, e mirror.Event) bool {
+	switch e {
+	case mirror.FailoverAsked, mirror.FailoverForced, mirror.PromoteAsked:
+	default:
+		return false
+	}
+	switch now {
+	case mirror.Stopped, mirror.Stopping, mirror.PendingMirror, mirror.PendingSetup, mirror.Reopening:
+		return false
+	}
+	_, _, err := mirror.Step(now, e)
+	return err == nil
+}
+
+// orderReverse changes places with the source: link/orders.go's, after it has asked the source what it would say.
+func (c *cluster) orderReverse(paused bool) {
+	now := c.state()
+	if now == mirror.Stopped || !c.linked || c.topic.rec.pledge != nil {
+		return
+	}
+	err := c.shell.step(mirror.ReverseAsked, func(rec *record) {
+		if rec.State != mirror.PendingSynchronize {
+			return
+		}
+		rec.turns++
+		rec.turn = &turn{id: plan.TurnID(c.topic.ID, rec.turns), paused: paused, since: c.now()}
+	})
+	c.w.log("order to %s, %v: reverse, paused %v: %v", c.name, now, paused, err)
+}
+
+// orderOfTurns draws among the orders that leave one side writable.
+func (w *world) orderOfTurns(c *cluster) func() {
+	switch w.random.IntN(4) {
+	case 0:
+		return func() { c.orderVerb(mirror.PauseAsked) }
+	case 1:
+		return func() { c.orderVerb(mirror.ResumeAsked) }
+	case 2:
+		if !c.opensBeside(c.state(), mirror.FailoverAsked) && c.state() != mirror.HandedOver {
+			return func() { c.orderVerb(mirror.FailoverAsked) }
+		}
+	}
+	return nil
 }

@@ -66,9 +66,9 @@ func (s *shell) level(source *cluster) (bool, string, []kafka.Offset) {
 
 // checkStopped is what holds when all partitions of a mirror have their stop points: after a promotion nothing is lost that the
 // source had when it was checked, and no transaction was cut through.
-func (s *shell) checkStopped() {
+func (s *shell) checkStopped(closed []int32) {
 	c := s.c
-	for p := range c.topic.Partitions {
+	for _, p := range closed {
 		entry, o := c.topic.parts.List[p], c.part(p).Offsets()
 		if entry.Role != meta.RoleOpen || entry.Stop == nil {
 			c.w.violate("D1", "%s-%d on %s is fenced without a stop point", topicName, p, c.name)

@@ -11,17 +11,18 @@ import (
 
 // profile is what a schedule's dice are loaded for.
 type profile struct {
-	name     string
-	layout   layout
-	crashes  int // one event in so many, per cluster
-	losses   int // one letter in so many
-	doubles  int
-	segment  int64
-	compact  bool
-	noIDs    bool
-	orders   int // weights, beside 100 for work and letters
-	troubles int
-	news     int
+	name      string
+	layout    layout
+	crashes   int // one event in so many, per cluster
+	losses    int // one letter in so many
+	doubles   int
+	segment   int64
+	compact   bool
+	turns     bool // reversals and restores
+	turnsOnly bool // and no order that leaves two sides writable
+	orders    int  // weights, beside 100 for work and letters
+	troubles  int
+	news      int
 }
 
 type layout int
@@ -48,6 +49,10 @@ func drawProfile(r *rand.Rand) profile {
 	if r.IntN(4) == 0 {
 		p.troubles = 20
 	}
+	if p.layout == pair || p.layout == chain {
+		p.turns = r.IntN(5) > 0
+		p.turnsOnly = p.layout == pair && r.IntN(2) == 0
+	}
 	p.name = [...]string{"pair", "from Kafka", "chain", "chain from Kafka"}[p.layout]
 	return p
 }
@@ -60,7 +65,7 @@ func (w *world) build() {
 	}
 	for i := range n {
 		c := &cluster{
-			w: w, index: i, name: string(rune('A' + i)), prefix: uint32(0x1000 + i), txns: map[kafkaID]*txn{}, linked: i > 0,
+			w: w, index: i, name: string(rune('A' + i)), prefix: uint32(0x1000 + i), txns: map[kafkaID]*txn{}, linked: true,
 			mem: storetest.NewMemory(), random: rand.New(rand.NewPCG(w.opts.Seed, uint64(i))),
 		}
 		if i > 0 {

@@ -14,8 +14,9 @@ type record struct {
 	upstream *cluster
 	sourceID kafka.TopicID
 	Paused   bool
-	reason   string
-	turn     turn
+	turn     *turn
+	turns    int64 // how many turns the topic has ordered
+	pledge   *pledge
 }
 
 // shell is what runs of a cluster's link, from one start to the next.
@@ -58,20 +59,10 @@ func (s *shell) begin() {
 	s.todo = leftToDo[c.state()]
 }
 
-// leftToDo is what a start carries out again, by the state stored. What follows from the state alone (assign) is not listed.
+// leftToDo is what a start carries out again, by the state stored. What follows from the record alone (assign, takeTurn) is not listed.
 var leftToDo = map[mirror.State][]mirror.Effect{
-	mirror.PendingStopped:     {mirror.RunChecks},
-	mirror.Stopping:           {mirror.StopFetch, mirror.ClampGroups, mirror.Fence, mirror.ReleasePledge},
-	mirror.PendingSynchronize: {mirror.AskFreeze},
-	mirror.PendingHandOver:    {mirror.SyncMetadata, mirror.AskHandOver},
-	mirror.PendingMirror:      {mirror.Freeze, mirror.AnswerEnds},
-	mirror.HandedOver:         {mirror.AnswerHandOver},
-	mirror.Active:             {mirror.TurnIntoMirror, mirror.ReleasePledge},
-	mirror.Paused:             {mirror.TurnIntoMirror, mirror.ReleasePledge},
-	mirror.PendingSetup:       {mirror.Freeze, mirror.AskPledge, mirror.FindCuts},
-	mirror.PendingRestore:     {mirror.Quarantine, mirror.Cut, mirror.ClampGroups, mirror.StartFetch},
-	mirror.Reopening:          {mirror.ReleasePledge, mirror.Reopen},
-	mirror.Stopped:            {mirror.ReleasePledge},
+	mirror.PendingStopped: {mirror.RunChecks},
+	mirror.Stopping:       {mirror.StopFetch, mirror.ClampGroups, mirror.Fence},
 }
 
 // partNow is a partition's state after a start.
@@ -126,8 +117,10 @@ func (s *shell) step(e mirror.Event, more func(*record)) error {
 	if next != now {
 		rec.Paused = false
 	}
-	if slices.Contains(effects, mirror.KillReversal) {
-		rec.turn.over = true
+	if slices.Contains(effects, mirror.KillReversal) && rec.turn != nil {
+		t := *rec.turn
+		t.over = true
+		rec.turn = &t
 	}
 	if more != nil {
 		more(&rec)
@@ -222,6 +215,9 @@ func (s *shell) work() {
 	case s.setUp():
 		return
 	case s.askAgain():
+		return
+	case c.turnWork() && c.w.chance(2):
+		s.takeTurn()
 		return
 	}
 	switch c.w.random.IntN(8) {
