@@ -32,6 +32,7 @@ type cluster struct {
 	// What survives a crash: the metadata, and the store as far as it keeps it.
 	topic     *topic // nil for none
 	deleted   []kafka.TopicID
+	kept      []*quarantine
 	prefix    uint32
 	txns      map[kafka.ProducerID]*txn
 	nextID    int64
@@ -160,19 +161,32 @@ func (c *cluster) UpdatePartitions(_ context.Context, topics []kafka.TopicID, de
 		return errDead
 	}
 	for _, id := range topics {
-		if c.topic == nil || c.topic.ID != id {
+		stored := c.partitionsOf(id)
+		if stored == nil {
 			return kafka.UnknownTopicID
 		}
-		next, err := decide(&meta.Partitions{Topic: id, List: slices.Clone(c.topic.parts.List)})
+		next, err := decide(&meta.Partitions{Topic: id, List: slices.Clone(stored.List)})
 		if err != nil {
 			return err
 		}
 		if next != nil {
-			c.topic.parts = *next
+			*stored = *next
 		}
 	}
 	if c.due(&c.plan.afterStore) {
 		return errDead
+	}
+	return nil
+}
+
+func (c *cluster) partitionsOf(id kafka.TopicID) *meta.Partitions {
+	if c.topic != nil && c.topic.ID == id {
+		return &c.topic.parts
+	}
+	for _, q := range c.kept {
+		if q.ID == id {
+			return &q.parts
+		}
 	}
 	return nil
 }
@@ -198,6 +212,9 @@ func (c *cluster) start() {
 	c.shell = newShell(c)
 	for _, id := range c.deleted {
 		_ = c.owner.Delete(id, partitionsMax) // what is left is removed with the next start
+	}
+	for _, q := range c.kept {
+		c.openQuarantine(q)
 	}
 	if c.topic != nil {
 		c.open()

@@ -31,6 +31,7 @@ type follower struct {
 	since   time.Time
 	start   kafka.Offset // the source's log start as last heard
 	level   bool         // the source had nothing more when last asked
+	heard   bool         // the source has answered since fetching began
 }
 
 var background = context.Background()
@@ -169,7 +170,7 @@ func (s *shell) answered(a ask, answer fetched) {
 		}
 		return
 	}
-	f.serial = 0
+	f.serial, f.heard = 0, true
 	switch {
 	case answer.err != nil:
 		s.refused(f, answer.err)

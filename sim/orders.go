@@ -28,6 +28,13 @@ func (w *world) order(c *cluster) func() {
 	case c.topic == nil:
 		return c.create
 	case w.profile.turns && w.chance(2):
+		if c.state() == mirror.Stopped || c.state() == mirror.PendingSetup {
+			peer := w.clusters[w.random.IntN(len(w.clusters))]
+			if peer == c {
+				return nil
+			}
+			return func() { c.orderRestore(peer, w.chance(4)) }
+		}
 		return func() { c.orderReverse(w.chance(4)) }
 	case w.profile.turnsOnly:
 		return w.orderOfTurns(c)

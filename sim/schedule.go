@@ -143,11 +143,16 @@ func (w *world) pick() func() {
 	}
 }
 
+// newsAtOnce is how much comes late together.
+const newsAtOnce = 12
+
 // news brings something late.
 func (w *world) news(c *cluster) func() {
 	return func() {
-		w.late(c, mirror.Event(w.random.IntN(int(mirror.RestoredPaused)+1)))
-		w.latePart(c, int32(w.random.IntN(2)), mirror.PartEvent(w.random.IntN(int(mirror.StopStored)+1)))
+		for range newsAtOnce {
+			w.late(c, mirror.Event(w.random.IntN(int(mirror.RestoredPaused)+1)))
+			w.latePart(c, int32(w.random.IntN(2)), mirror.PartEvent(w.random.IntN(int(mirror.StopStored)+1)))
+		}
 	}
 }
 
