@@ -47,7 +47,7 @@ func (r *running) setUpRestore(ctx context.Context, m topicMirror) (time.Duratio
 	stored := make([]meta.RestoreCut, len(cuts))
 	var bytes int64
 	for p, c := range cuts {
-		stored[p] = meta.RestoreCut{To: c.To, Tail: c.Tail, End: ends[p], Kept: c.Tail >= ends[p]}
+		stored[p] = meta.RestoreCut{To: c.To, Tail: c.Tail, Groups: c.Groups, End: ends[p], Kept: c.Tail >= ends[p]}
 		if !stored[p].Kept {
 			bytes += r.ls.env.Partitions.Tail(kafka.PartitionID{Topic: m.topic.ID, Partition: int32(p)}, c.Tail)
 		}
@@ -220,11 +220,11 @@ func (r *running) cut(ctx context.Context, img *meta.Image, m topicMirror) error
 	if link == nil {
 		return nil
 	}
-	tails, tos := make([]kafka.Offset, len(m.rec.Turn.Cuts)), make([]kafka.Offset, len(m.rec.Turn.Cuts))
+	groups, tos := make([]kafka.Offset, len(m.rec.Turn.Cuts)), make([]kafka.Offset, len(m.rec.Turn.Cuts))
 	for p, c := range m.rec.Turn.Cuts {
-		tails[p], tos[p] = c.Tail, c.To
+		groups[p], tos[p] = c.Groups, c.To
 	}
-	lowered, err := r.ls.env.Commits.Clamp(ctx, m.topic.Name, tails)
+	lowered, err := r.ls.env.Commits.Clamp(ctx, m.topic.Name, groups)
 	if err != nil {
 		return fmt.Errorf("clamp group offsets: %w", err)
 	}

@@ -98,9 +98,9 @@ func (r *running) planRestore(ctx context.Context, m topicMirror) (*plannedResto
 		return nil, err
 	}
 	found := &plannedRestore{source: source, sourceID: pledged.Topic, cuts: cuts}
-	tails := make([]kafka.Offset, len(cuts))
+	groups := make([]kafka.Offset, len(cuts))
 	for p, c := range cuts {
-		tails[p] = c.Tail
+		groups[p] = c.Groups
 		end := c.Tail
 		if part := r.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: m.topic.ID, Partition: int32(p)}); part != nil {
 			end = max(end, part.Offsets().LogEnd)
@@ -109,8 +109,8 @@ func (r *running) planRestore(ctx context.Context, m topicMirror) (*plannedResto
 	}
 	for name, list := range r.ls.env.Commits.Committed(m.topic.Name) {
 		for _, c := range list {
-			if p := c.TopicPartition.Partition; int(p) < len(tails) && c.Offset > tails[p] {
-				found.groups = append(found.groups, GroupCut{Group: name, Partition: p, From: c.Offset, To: tails[p]})
+			if p := c.TopicPartition.Partition; int(p) < len(groups) && c.Offset > groups[p] {
+				found.groups = append(found.groups, GroupCut{Group: name, Partition: p, From: c.Offset, To: groups[p]})
 			}
 		}
 	}

@@ -177,10 +177,12 @@ type Turn struct {
 
 // RestoreCut is what a restore does to one partition.
 type RestoreCut struct {
-	To   kafka.Offset `json:"to"`             // exclusive end of what stays; NoOffset: emptied and copied again
-	Tail kafka.Offset `json:"tail"`           // what is quarantined is [Tail, End)
-	End  kafka.Offset `json:"end"`            // the frozen end
-	Kept bool         `json:"kept,omitempty"` // the tail is in the quarantine, durably
+	To   kafka.Offset `json:"to"`   // exclusive end of what stays; NoOffset: emptied and copied again
+	Tail kafka.Offset `json:"tail"` // what is quarantined is [Tail, End)
+	// Groups is where group offsets above are taken back to, at most Tail.
+	Groups kafka.Offset `json:"groups"`
+	End    kafka.Offset `json:"end"`            // the frozen end
+	Kept   bool         `json:"kept,omitempty"` // the tail is in the quarantine, durably
 }
 
 // Pledge says that the topic stays as it is while topic Topic of cluster Cluster is restored from it (rule T1).

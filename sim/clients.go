@@ -276,7 +276,7 @@ func (k *consumer) read(b batch.Batch) {
 	if b.NextOffset() <= k.position {
 		return
 	}
-	n := k.at.w.ledger.find(k.p, b)
+	n := k.at.w.ledger.find(k.at.topic.seen[k.p].root, b)
 	if n == nil {
 		return // not looked at yet
 	}

@@ -270,9 +270,13 @@ func (c *cluster) addTopic(partitions int32, role meta.Role, rec *record) {
 		Topic: meta.Topic{ID: id, Name: topicName, Partitions: partitions}, parts: meta.Partitions{Topic: id}, rec: rec,
 		groups: map[string][]commit{},
 	}
-	for range partitions {
+	for p := range partitions {
+		root := c.w.newRoot()
+		if rec != nil {
+			root = rec.upstream.rootOf(p)
+		}
 		t.parts.List = append(t.parts.List, meta.Partition{Role: role, Generation: 1})
-		t.seen = append(t.seen, &seen{root: id})
+		t.seen = append(t.seen, &seen{root: root})
 	}
 	c.put(func() { c.topic = t })
 	c.open()

@@ -33,7 +33,7 @@ func (w *world) checkJump(c *cluster, p int32, n *node, from kafka.Offset) {
 
 // checkMinter is NoTwoLeadersInOneEpoch: an epoch of a history has one cluster that gives out offsets in it.
 func (w *world) checkMinter(c *cluster, p int32, n *node) {
-	key := epochKey{c.topic.seen[p].root, p, n.epoch}
+	key := epochKey{c.topic.seen[p].root, n.epoch}
 	if other, is := w.ledger.epochs[key]; is && other != c.index {
 		w.violate("NoTwoLeadersInOneEpoch", "%s-%d: epoch %d of %s was begun by %s too, at %v", topicName, p, n.epoch, w.clusters[other].name, c.name, n)
 	}

@@ -40,16 +40,15 @@ func (n *node) holds(tip *node) bool {
 }
 
 type nodeKey struct {
-	partition int32
-	base      kafka.Offset
-	epoch     kafka.LeaderEpoch
-	crc       uint32
+	root  kafka.TopicID
+	base  kafka.Offset
+	epoch kafka.LeaderEpoch
+	crc   uint32
 }
 
 type epochKey struct {
-	root      kafka.TopicID // of the history
-	partition int32
-	epoch     kafka.LeaderEpoch
+	root  kafka.TopicID // of the history
+	epoch kafka.LeaderEpoch
 }
 
 // ledger is all nodes of a world.
@@ -62,19 +61,19 @@ func newLedger() *ledger {
 	return &ledger{nodes: map[nodeKey]*node{}, epochs: map[epochKey]int{}}
 }
 
-func keyOf(partition int32, b batch.Batch) nodeKey {
-	return nodeKey{partition, b.BaseOffset(), b.LeaderEpoch(), b.CRC()}
+func keyOf(root kafka.TopicID, b batch.Batch) nodeKey {
+	return nodeKey{root, b.BaseOffset(), b.LeaderEpoch(), b.CRC()}
 }
 
-func (l *ledger) find(partition int32, b batch.Batch) *node { return l.nodes[keyOf(partition, b)] }
+func (l *ledger) find(root kafka.TopicID, b batch.Batch) *node { return l.nodes[keyOf(root, b)] }
 
 // mint adds a batch that a cluster has made.
-func (l *ledger) mint(partition int32, b batch.Batch, parent *node, minter int) *node {
+func (l *ledger) mint(root kafka.TopicID, b batch.Batch, parent *node, minter int) *node {
 	n := &node{base: b.BaseOffset(), next: b.NextOffset(), epoch: b.LeaderEpoch(), crc: b.CRC(), parent: parent, minter: minter, control: b.IsControl(), producer: b.ProducerID()}
 	if parent != nil {
 		n.depth = parent.depth + 1
 	}
-	l.nodes[keyOf(partition, b)] = n
+	l.nodes[keyOf(root, b)] = n
 	return n
 }
 

@@ -132,9 +132,6 @@ func (c *cluster) create() {
 	}
 	w.log("%s: a mirror is made", c.name)
 	c.addTopic(partitions, meta.RoleFrozen, &record{State: mirror.Active, upstream: c.upstream, sourceID: id})
-	for p, s := range c.topic.seen {
-		s.root = c.upstream.rootOf(int32(p))
-	}
 }
 
 // delete deletes the topic, whatever it is.
@@ -178,9 +175,7 @@ func (c *cluster) widen() {
 	next := *c.topic
 	next.Partitions++
 	next.parts.List = append(next.parts.List[:len(next.parts.List):len(next.parts.List)], meta.Partition{Role: role, Generation: 1})
-	w := c.w
-	w.topicsMade++
-	root := topicID('r', w.topicsMade)
+	root := c.w.newRoot()
 	if role == meta.RoleFrozen {
 		root = c.topic.rec.upstream.rootOf(c.topic.Partitions)
 	}

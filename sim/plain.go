@@ -42,8 +42,7 @@ func (k *plainKafka) make(partitions int32) {
 }
 
 func (w *world) newPlainLog() *plainLog {
-	w.topicsMade++
-	return &plainLog{root: topicID('r', w.topicsMade), open: map[kafka.ProducerID]kafka.Offset{}, next: map[kafka.ProducerID]int32{}}
+	return &plainLog{root: w.newRoot(), open: map[kafka.ProducerID]kafka.Offset{}, next: map[kafka.ProducerID]int32{}}
 }
 
 func (l *plainLog) end() kafka.Offset {
@@ -169,7 +168,7 @@ func (k *plainKafka) append(p int32, b batch.Batch) *node {
 	b = slices.Clone(b)
 	b.SetBaseOffset(l.end())
 	b.SetLeaderEpoch(l.epoch)
-	n := k.c.w.ledger.mint(p, b, l.tip, k.c.index)
+	n := k.c.w.ledger.mint(l.root, b, l.tip, k.c.index)
 	l.batches, l.nodes, l.tip = append(l.batches, b), append(l.nodes, n), n
 	switch {
 	case b.IsControl():

@@ -11,8 +11,8 @@ import (
 
 // restoreCut is what a restore does to one partition: meta.RestoreCut.
 type restoreCut struct {
-	to, tail, end kafka.Offset
-	kept          bool
+	to, tail, groups, end kafka.Offset
+	kept                  bool
 }
 
 // quarantine is the topic that keeps what a restore cuts off.
@@ -160,7 +160,7 @@ func (s *shell) compareHistories(m *record, theirs []plan.LogFacts, common []kaf
 	cuts := make([]restoreCut, len(mine))
 	for p := range cuts {
 		cut := plan.FindCut(mine[p], theirs[p], common[p], false)
-		cuts[p] = restoreCut{to: cut.To, tail: cut.Tail, end: ends[p], kept: cut.Tail >= ends[p]}
+		cuts[p] = restoreCut{to: cut.To, tail: cut.Tail, groups: cut.Groups, end: ends[p], kept: cut.Tail >= ends[p]}
 		c.w.log("%s-%d on %s: [%d,%d) and [%d,%d) have %d in common: %+v", topicName, p, c.name, mine[p].Start, mine[p].End, theirs[p].Start, theirs[p].End, common[p], cut)
 		c.w.checkRestoreCut(c, m.upstream, int32(p), cuts[p])
 	}
@@ -227,11 +227,11 @@ func (s *shell) following() bool {
 // cut clamps group offsets to the cuts, before anything has come from the peer (rule T8), then truncates and follows.
 func (s *shell) cut(m *record) {
 	c := s.c
-	tails, tos := make([]kafka.Offset, len(m.turn.cuts)), make([]kafka.Offset, len(m.turn.cuts))
+	groups, tos := make([]kafka.Offset, len(m.turn.cuts)), make([]kafka.Offset, len(m.turn.cuts))
 	for p, one := range m.turn.cuts {
-		tails[p], tos[p] = one.tail, one.to
+		groups[p], tos[p] = one.groups, one.to
 	}
-	c.clamp(tails)
+	c.clamp(groups)
 	c.w.excuse(c, m.turn)
 	c.w.checkCutGroups(c, m.upstream, tos)
 	s.becomeMirror(m, tos)
@@ -353,7 +353,7 @@ func (w *world) excuse(c *cluster, t *turn) {
 		found := false
 		if part != nil {
 			for _, b := range readFrom(part, a.node.base, a.node.next) {
-				found = found || w.ledger.find(a.partition, b) == a.node
+				found = found || w.ledger.find(c.topic.seen[a.partition].root, b) == a.node
 			}
 		}
 		if !found {
@@ -376,7 +376,7 @@ func (w *world) checkCutGroups(c, peer *cluster, tos []kafka.Offset) {
 			if int(p) >= len(list) {
 				continue
 			}
-			if list[p].offset > common {
+			if list[p].offset > common && peer.topic.seen[p].between(common, list[p].offset) {
 				w.violate("T8", "group %s stands at %d of %s-%d on %s, which has [..%d) in common with %s", group, list[p].offset, topicName, p, c.name, common, peer.name)
 			}
 			list[p].cut = list[p].cut || tos[p] == kafka.NoOffset // it is copied again up to there
@@ -395,4 +395,9 @@ func (w *world) commonEnd(a, b *seen) kafka.Offset {
 		}
 	}
 	return 0
+}
+
+// between reports whether the log holds, or will hold, something that begins in [from, to).
+func (s *seen) between(from, to kafka.Offset) bool {
+	return s.end() < to || slices.ContainsFunc(s.nodes, func(n *node) bool { return n.base >= from && n.base < to })
 }

@@ -106,12 +106,17 @@ func (w *world) took(c *cluster, p int32, s *seen, entry meta.Partition, b batch
 	if b.NextOffset() <= s.start {
 		return
 	}
-	n := w.ledger.find(p, b)
+	n := w.ledger.find(s.root, b)
+	if n == nil && entry.Role == meta.RoleMirror && s.tip == nil {
+		// An empty mirror of a topic that cannot be told from the one made anew under its name.
+		s.root = c.topic.rec.upstream.rootOf(p)
+		n = w.ledger.find(s.root, b)
+	}
 	if n == nil {
 		if entry.Role == meta.RoleMirror {
 			w.violate("MirrorIsPrefixOfSource", "%s-%d on %s holds [%d..%d] of epoch %d, which no source ever had", topicName, p, c.name, b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())
 		}
-		n = w.ledger.mint(p, b, s.tip, c.index)
+		n = w.ledger.mint(s.root, b, s.tip, c.index)
 		w.checkMinter(c, p, n)
 	} else if err := follows(s.tip, n); err != nil {
 		w.violate("MirrorIsPrefixOfSource", "%s-%d on %s: %v", topicName, p, c.name, err)

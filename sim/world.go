@@ -42,20 +42,19 @@ const traceKept = 60
 
 // world is the clusters of one schedule, and what is between them.
 type world struct {
-	opts     Options
-	random   *rand.Rand
-	profile  profile
-	clusters []*cluster
-	letters  []*letter
-	parted   map[[2]int]bool // pairs that do not reach each other
-	ledger   *ledger
-	events   int
-	did      bool // something has happened in the present event; only then it counts
-	records  int  // made so far: each record's value is its number
-	topicsMade,
-	linksMade byte
-	trace []string
-	err   error
+	opts       Options
+	random     *rand.Rand
+	profile    profile
+	clusters   []*cluster
+	letters    []*letter
+	parted     map[[2]int]bool // pairs that do not reach each other
+	ledger     *ledger
+	events     int
+	did        bool // something has happened in the present event; only then it counts
+	records    int  // made so far: each record's value is its number
+	topicsMade uint16
+	trace      []string
+	err        error
 	// calm is set while the faults have ended and everything must settle.
 	calm bool
 	// twoWritable is set by orders after which two sides may be writable: a failover or promotion of a mirror, a forced
@@ -164,4 +163,12 @@ func (w *world) value() (int, []byte) {
 	return w.records, fmt.Appendf(nil, "%d", w.records)
 }
 
-func topicID(kind, n byte) kafka.TopicID { return kafka.TopicID{15: n, 0: kind} }
+func topicID(kind byte, n uint16) kafka.TopicID {
+	return kafka.TopicID{0: kind, 14: byte(n >> 8), 15: byte(n)}
+}
+
+// newRoot names a new history.
+func (w *world) newRoot() kafka.TopicID {
+	w.topicsMade++
+	return topicID('r', w.topicsMade)
+}

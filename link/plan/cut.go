@@ -37,7 +37,10 @@ type LogFacts struct {
 type Cut struct {
 	To   kafka.Offset // exclusive end of what stays; NoOffset empties the partition, to be copied again from the peer's start
 	Tail kafka.Offset // from here on, up to the end, goes to the quarantine
-	Why  string       // why it is emptied; "" where it is not
+	// Groups is where the histories may part at the earliest: a group that stands above is taken back to it, or it would miss
+	// what comes from the peer (rule T8). It is below Tail where this log has lost what lies between.
+	Groups kafka.Offset
+	Why    string // why it is emptied; "" where it is not
 }
 
 // Full reports whether the partition is copied again from the start.
@@ -114,31 +117,43 @@ func sameMint(a, b Minted) bool {
 // sides are of batches below it. The cut is never above a batch boundary that both have (rule T4); a history that cannot be proven, or that a cleaner
 // has looked past, is copied again (rules T2, T5). unseen says that the peer's cleaner may have dropped tombstones that this log never saw (rule T3).
 func FindCut(mine, peer LogFacts, common kafka.Offset, unseen bool) Cut {
-	full := func(tail kafka.Offset, why string) Cut { return Cut{kafka.NoOffset, max(tail, mine.Start), why} }
+	full := func(tail, groups kafka.Offset, why string) Cut {
+		return Cut{kafka.NoOffset, max(tail, mine.Start), groups, why}
+	}
 	switch {
 	case mine.Start == mine.End && mine.End <= peer.Start:
-		return full(mine.End, "nothing is here")
+		return full(mine.End, min(mine.End, partedBy(mine, peer)), "nothing is here")
 	case common == kafka.NoOffset:
-		return full(mine.Start, fmt.Sprintf("it holds [%d, %d) and the other side [%d, %d): nothing can be compared", mine.Start, mine.End, peer.Start, peer.End))
+		return full(mine.Start, min(mine.Start, partedBy(mine, peer)), fmt.Sprintf("it holds [%d, %d) and the other side [%d, %d): nothing can be compared", mine.Start, mine.End, peer.Start, peer.End))
 	case mine.Start > common || mine.Start == common && mine.Start > peer.Start:
-		return full(common, fmt.Sprintf("it begins at offset %d, above what both sides have", mine.Start))
+		return full(common, common, fmt.Sprintf("it begins at offset %d, above what both sides have", mine.Start))
 	case mine.CleanedTo > common && mine.End > common:
-		return full(common, fmt.Sprintf("its cleaner has used records up to offset %d, which go, to remove others", mine.CleanedTo))
+		return full(common, common, fmt.Sprintf("its cleaner has used records up to offset %d, which go, to remove others", mine.CleanedTo))
 	case unseen:
-		return full(common, "the other side may have removed deletions that were never seen here")
+		return full(common, common, "the other side may have removed deletions that were never seen here")
 	}
 	to, compared, same := agree(mine, peer, common)
 	switch {
 	case !same:
-		return full(mine.Start, fmt.Sprintf("batches below offset %d differ though their epochs are the same", common))
+		return full(mine.Start, 0, fmt.Sprintf("batches below offset %d differ though their epochs are the same", common))
 	case compared == 0 && common > max(mine.Start, peer.Start):
-		return full(common, fmt.Sprintf("no batch below offset %d can be compared", common))
+		return full(common, common, fmt.Sprintf("no batch below offset %d can be compared", common))
 	case compared == 0 && common == peer.Start && peer.Start > mine.Start:
-		return full(common, fmt.Sprintf("the other side begins at offset %d, so that nothing below can be compared", peer.Start))
+		return full(common, common, fmt.Sprintf("the other side begins at offset %d, so that nothing below can be compared", peer.Start))
 	case mine.CleanedTo > to && mine.End > to:
-		return full(to, fmt.Sprintf("its cleaner has used records up to offset %d, which go, to remove others", mine.CleanedTo))
+		return full(to, to, fmt.Sprintf("its cleaner has used records up to offset %d, which go, to remove others", mine.CleanedTo))
 	}
-	return Cut{To: to, Tail: to}
+	return Cut{To: to, Tail: to, Groups: to}
+}
+
+// partedBy is where two histories that nothing is left to compare of have parted at the latest: what the mirror among them had
+// when it stopped, and no more than the shorter one.
+func partedBy(mine, peer LogFacts) kafka.Offset {
+	end := min(mine.End, peer.End)
+	if stop := max(mine.Stop, peer.Stop); stop != kafka.NoOffset {
+		end = min(end, stop)
+	}
+	return end
 }
 
 // agree compares the batches below the cut that both sides have marks of. to is the highest end of a batch that both have, at most common.
