@@ -3,9 +3,12 @@ package auth
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/sha512"
 	"errors"
+	"fmt"
 	"hash"
 	"slices"
 	"strings"
@@ -32,13 +35,49 @@ const (
 // scramNumber is the protocol's number of a mechanism (KIP-554).
 var scramNumber = map[string]int8{ScramSHA256: 1, ScramSHA512: 2}
 
-func scramOf(number int8) (string, error) {
+// ScramName is the mechanism that the protocol gives this number.
+func ScramName(number int8) (string, error) {
 	for name, n := range scramNumber {
 		if n == number {
 			return name, nil
 		}
 	}
 	return "", kafka.Errorf(kafka.UnsupportedSaslMechanism, "Unknown SCRAM mechanism %d; 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512.", number)
+}
+
+// ScramNumber is the protocol's number of a mechanism.
+func ScramNumber(mechanism string) (int8, error) {
+	number, known := scramNumber[mechanism]
+	if !known {
+		return 0, kafka.Errorf(kafka.UnsupportedSaslMechanism, "Mechanism %.50q keeps no credentials; use SCRAM-SHA-256 or SCRAM-SHA-512.", mechanism)
+	}
+	return number, nil
+}
+
+// saltBytes is how long a salt is that we draw.
+const saltBytes = 24
+
+// NewCredential turns a password into what AlterUserScramCredentials carries, with a
+// new salt. A password with characters beyond ASCII is taken as its UTF-8 bytes, as Kafka does.
+func NewCredential(user, mechanism, password string, iterations int32) (kmsg.AlterUserSCRAMCredentialsRequestUpsertion, error) {
+	made := kmsg.NewAlterUserSCRAMCredentialsRequestUpsertion()
+	number, err := ScramNumber(mechanism)
+	if err != nil {
+		return made, err
+	}
+	if iterations < iterationsMin || iterations > iterationsMax {
+		return made, kafka.Errorf(kafka.UnacceptableCredential, "Iterations must be %d to %d, not %d.", iterationsMin, iterationsMax, iterations)
+	}
+	salt := make([]byte, saltBytes)
+	if _, err := rand.Read(salt); err != nil {
+		return made, fmt.Errorf("draw a salt: %w", err)
+	}
+	salted, err := pbkdf2.Key(digest(mechanism), password, salt, int(iterations), digest(mechanism)().Size())
+	if err != nil {
+		return made, fmt.Errorf("salt the password: %w", err)
+	}
+	made.Name, made.Mechanism, made.Iterations, made.Salt, made.SaltedPassword = user, number, iterations, salt, salted
+	return made, nil
 }
 
 func digest(mechanism string) func() hash.Hash {
@@ -101,7 +140,7 @@ func (k *Keeper) AlterUserSCRAMCredentials(ctx context.Context, rq *kmsg.AlterUs
 }
 
 func deletion(img *meta.Image, user string, number int8) (meta.Change, error) {
-	mechanism, err := scramOf(number)
+	mechanism, err := ScramName(number)
 	if err != nil {
 		return meta.Change{}, err
 	}
@@ -113,7 +152,7 @@ func deletion(img *meta.Image, user string, number int8) (meta.Change, error) {
 }
 
 func upsertion(in kmsg.AlterUserSCRAMCredentialsRequestUpsertion) (meta.Change, error) {
-	mechanism, err := scramOf(in.Mechanism)
+	mechanism, err := ScramName(in.Mechanism)
 	switch {
 	case err != nil:
 		return meta.Change{}, err

@@ -90,6 +90,8 @@ func (b *Broker) openHTTP(context.Context) error {
 		Links:   b.links,
 		Topics:  &restTopics{b},
 		Groups:  &restGroups{b},
+		Configs: &restConfigs{b},
+		Users:   &restUsers{b},
 		ACLs:    b.restACLs(),
 		Access:  b.restAccess(),
 		Metrics: b.metricsHandler(),

@@ -28,6 +28,35 @@ func (g *restGroups) Groups(ctx context.Context) ([]rest.Group, error) {
 
 // Group implements rest.Groups.
 func (g *restGroups) Group(ctx context.Context, id string) (rest.Group, error) {
+	rq := kmsg.NewPtrConsumerGroupDescribeRequest()
+	rq.Groups = []string{id}
+	for _, d := range g.b.groups.ConsumerGroupDescribe(ctx, rq).Groups {
+		if kafka.ErrorCode(d.ErrorCode) == kafka.None {
+			return g.newer(d), nil
+		}
+	}
+	return g.classic(ctx, id)
+}
+
+// newer is a group of the newer protocol (KIP-848).
+func (g *restGroups) newer(d kmsg.ConsumerGroupDescribeResponseGroup) rest.Group {
+	group := rest.Group{ID: d.Group, State: d.State, Type: "consumer", Assignor: d.AssignorName, Coordinator: g.b.cfg.NodeID}
+	for _, m := range d.Members {
+		member := rest.Member{ID: m.MemberID, ClientID: m.ClientID}
+		if m.InstanceID != nil {
+			member.InstanceID = *m.InstanceID
+		}
+		for _, topic := range m.Assignment.TopicPartitions {
+			for _, partition := range topic.Partitions {
+				member.Owns = append(member.Owns, rest.Owned{Topic: topic.Topic, Partition: partition})
+			}
+		}
+		group.Members = append(group.Members, member)
+	}
+	return group
+}
+
+func (g *restGroups) classic(ctx context.Context, id string) (rest.Group, error) {
 	rq := kmsg.NewPtrDescribeGroupsRequest()
 	rq.Version = 6
 	rq.Groups = []string{id}
@@ -47,7 +76,7 @@ func (g *restGroups) Group(ctx context.Context, id string) (rest.Group, error) {
 		Simple: d.ProtocolType == "", Coordinator: g.b.cfg.NodeID,
 	}
 	for _, m := range d.Members {
-		member := rest.Member{ID: m.MemberID, ClientID: m.ClientID}
+		member := rest.Member{ID: m.MemberID, ClientID: m.ClientID, Owns: owned(m.MemberAssignment)}
 		if m.InstanceID != nil {
 			member.InstanceID = *m.InstanceID
 		}
@@ -56,15 +85,38 @@ func (g *restGroups) Group(ctx context.Context, id string) (rest.Group, error) {
 	return group, nil
 }
 
+// owned reads what a leader assigned: bytes that clients agree on among themselves. None that cannot be read.
+func owned(assignment []byte) []rest.Owned {
+	read := kmsg.NewConsumerMemberAssignment()
+	if len(assignment) == 0 || read.ReadFrom(assignment) != nil {
+		return nil
+	}
+	var list []rest.Owned
+	for _, topic := range read.Topics {
+		for _, partition := range topic.Partitions {
+			list = append(list, rest.Owned{Topic: topic.Topic, Partition: partition})
+		}
+	}
+	return list
+}
+
 // Lags implements rest.Groups.
 func (g *restGroups) Lags(ctx context.Context, id string) ([]rest.GroupLag, error) {
-	if _, err := g.Group(ctx, id); err != nil {
+	group, err := g.Group(ctx, id)
+	if err != nil {
 		return nil, err
+	}
+	owner := map[rest.Owned]rest.Member{}
+	for _, m := range group.Members {
+		for _, o := range m.Owns {
+			owner[o] = m
+		}
 	}
 	list := []rest.GroupLag{}
 	for _, topic := range g.b.topics.All() {
 		for _, commit := range g.b.groups.Committed(topic.Name)[id] {
 			lag := rest.GroupLag{Topic: topic.Name, Partition: commit.TopicPartition.Partition, Committed: int64(commit.Offset)}
+			lag.Member = owner[rest.Owned{Topic: lag.Topic, Partition: lag.Partition}]
 			if _, end, ok := g.b.topics.bounds(commit.TopicPartition); ok {
 				lag.End = int64(end)
 			}

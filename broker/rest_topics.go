@@ -3,7 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 
@@ -134,29 +133,13 @@ func (t *restTopics) entries(set map[string]string) []rest.TopicConfig {
 	var list []rest.TopicConfig
 	for _, key := range config.Topic.Keys() {
 		entry := rest.TopicConfig{Name: key.Name, Sensitive: key.Sensitive, ReadOnly: key.Fixed}
-		add := func(name, source string, value string, ok bool) {
-			if ok {
-				entry.Synonyms = append(entry.Synonyms, rest.Synonym{Name: name, Source: source, Value: &value})
-			}
-		}
 		value, ok := set[key.Name]
-		add(key.Name, "DYNAMIC_TOPIC_CONFIG", value, ok)
+		addLayer(&entry, key.Name, "DYNAMIC_TOPIC_CONFIG", value, ok)
 		if key.BrokerKey != "" {
-			value, ok = node[key.BrokerKey]
-			add(key.BrokerKey, "DYNAMIC_BROKER_CONFIG", value, ok)
-			value, ok = cluster[key.BrokerKey]
-			add(key.BrokerKey, "DYNAMIC_DEFAULT_BROKER_CONFIG", value, ok)
-			value, ok = static[key.BrokerKey]
-			add(key.BrokerKey, "STATIC_BROKER_CONFIG", value, ok)
+			addBrokerLayers(&entry, key.BrokerKey, node, cluster, static)
 		}
-		add(cmp.Or(key.BrokerKey, key.Name), "DEFAULT_CONFIG", key.Default, !key.Unset)
-		if len(entry.Synonyms) > 0 {
-			entry.Value, entry.Source = entry.Synonyms[0].Value, entry.Synonyms[0].Source
-		} else {
-			entry.Source = "DEFAULT_CONFIG"
-		}
-		entry.Default = entry.Source == "DEFAULT_CONFIG"
-		list = append(list, entry)
+		addLayer(&entry, cmp.Or(key.BrokerKey, key.Name), "DEFAULT_CONFIG", key.Default, !key.Unset)
+		list = append(list, settled(entry))
 	}
 	return list
 }
@@ -175,19 +158,9 @@ func (t *restTopics) AlterTopicConfigs(ctx context.Context, order rest.TopicConf
 		return err
 	}
 	change := func(set map[string]string) (map[string]string, error) {
-		next := maps.Clone(set)
-		if next == nil {
-			next = map[string]string{}
-		}
-		for _, c := range order.Changes {
-			if c.Value == nil {
-				if _, known := config.Topic.Key(c.Name); !known {
-					return nil, kafka.Errorf(kafka.InvalidConfig, "Unknown topic config name: %s", c.Name)
-				}
-				delete(next, c.Name)
-				continue
-			}
-			next[c.Name] = *c.Value
+		next, err := changed(config.Topic, set, order.Changes)
+		if err != nil {
+			return nil, err
 		}
 		if err := config.Topic.Check(next); err != nil {
 			return nil, kafka.Errorf(kafka.InvalidConfig, "%v", err)

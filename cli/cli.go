@@ -62,7 +62,7 @@ type app struct {
 
 func (a *app) root() *cobra.Command {
 	root := a.group("hawser", "A Kafka-compatible broker with cluster links and mirror topics",
-		a.serve(), a.demo(), a.link(), a.mirror(), a.topic(), a.consumerGroup(), a.acl(), a.cluster(), a.version(),
+		a.serve(), a.demo(), a.link(), a.mirror(), a.topic(), a.consumerGroup(), a.acl(), a.user(), a.config(), a.cluster(), a.version(),
 		a.produce("produce"), a.consume("consume"), a.kafkaMirrors(), a.kafkaClusterLinks())
 	spelled := a.group("kafka", "The same commands, as scripts for another command line spell them",
 		a.link(), a.mirror(), a.topic(), a.consumerGroup(), a.acl(), a.cluster())

@@ -3,14 +3,16 @@ package cli
 import (
 	"path"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hawserio/hawser/rest/api"
+	"github.com/hawserio/hawser/rest/client"
 )
 
 func (a *app) consumerGroup() *cobra.Command {
-	return a.group("group", "Consumer groups of this cluster", a.groupList(), a.groupDescribe())
+	return a.group("group", "Consumer groups of this cluster", a.groupList(), a.groupDescribe(), a.groupMembers())
 }
 
 type groupRow struct {
@@ -94,6 +96,54 @@ func (a *app) groupDescribe() *cobra.Command {
 		return printRows(a, detail.Lags)
 	}
 	return cmd
+}
+
+type groupMemberRow struct {
+	ID       string `human:"Consumer" json:"consumer_id"`
+	Client   string `human:"Client" json:"client_id"`
+	Instance string `human:"Instance" json:"instance_id"`
+	Owns     string `human:"Assignment" json:"assignment"`
+}
+
+// groupMembers lists who is in a group and what each owns, as topic:0,1 and so on.
+func (a *app) groupMembers() *cobra.Command {
+	cmd := &cobra.Command{Use: "members <group>", Short: "List the members of a consumer group and the partitions that each owns", Args: exactArgs("<group>")}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.client(cmd.Context())
+		if err != nil {
+			return err
+		}
+		members, err := c.Consumers(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		var rows []groupMemberRow
+		for _, m := range members {
+			owned, err := c.Assignments(cmd.Context(), args[0], m.ConsumerID)
+			if err != nil && !client.NotFound(err) { // it may have left since
+				return err
+			}
+			rows = append(rows, groupMemberRow{m.ConsumerID, m.ClientID, text(m.InstanceID), ownedText(owned)})
+		}
+		return printRows(a, rows)
+	}
+	return cmd
+}
+
+func ownedText(owned []api.Assignment) string {
+	var b strings.Builder
+	for i, o := range owned {
+		switch {
+		case i > 0 && owned[i-1].TopicName == o.TopicName:
+			b.WriteString(",")
+		case i > 0:
+			b.WriteString(" " + o.TopicName + ":")
+		default:
+			b.WriteString(o.TopicName + ":")
+		}
+		b.WriteString(strconv.Itoa(int(o.PartitionID)))
+	}
+	return b.String()
 }
 
 func (a *app) cluster() *cobra.Command {

@@ -131,10 +131,23 @@ func (c *call) alterBroker(ctx context.Context, name string, validateOnly bool, 
 	if !c.clusterAllowed(kmsg.ACLOperationAlterConfigs) {
 		return errClusterDenied
 	}
-	if err := c.brokerResource(name); err != nil {
+	return c.changeBroker(ctx, name, validateOnly, change)
+}
+
+// AlterBroker replaces what was set of a broker's configs ("" is the defaults of all) by
+// what change makes of it. That the caller may was checked.
+func (s *Server) AlterBroker(ctx context.Context, name string, validateOnly bool, change func(map[string]string) (map[string]string, error)) error {
+	if err := s.changeBroker(ctx, name, validateOnly, change); err != errValidated {
 		return err
 	}
-	return c.Configs.UpdateBroker(ctx, name, func(old map[string]string) (map[string]string, error) {
+	return nil
+}
+
+func (s *Server) changeBroker(ctx context.Context, name string, validateOnly bool, change func(map[string]string) (map[string]string, error)) error {
+	if err := s.brokerResource(name); err != nil {
+		return err
+	}
+	return s.Configs.UpdateBroker(ctx, name, func(old map[string]string) (map[string]string, error) {
 		wanted, err := change(maps.Clone(old))
 		if err != nil {
 			return nil, err

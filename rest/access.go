@@ -47,6 +47,8 @@ var (
 	alterCluster     = []right{{Alter, "CLUSTER"}}
 	orderMirrors     = []right{{Alter, "CLUSTER"}, {Describe, "CLUSTER"}}
 	createMirrors    = []right{{Alter, "CLUSTER"}, {AlterConfigs, "CLUSTER"}}
+	readBrokers      = []right{{DescribeConfigs, "CLUSTER"}}
+	writeBrokers     = []right{{AlterConfigs, "CLUSTER"}}
 	describeTopic    = []right{{Describe, "TOPIC"}}
 	alterTopic       = []right{{Alter, "TOPIC"}}
 	deleteTopicRight = []right{{Delete, "TOPIC"}}

@@ -28,6 +28,13 @@ var orders = map[string]string{
 	"PUT " + atConfig:                    "alter-topic-configs",
 	"DELETE " + atConfig:                 "alter-topic-configs",
 	"PUT " + atTopic + "/configs:alter":  "alter-topic-configs", "POST " + atTopic + "/configs:alter": "alter-topic-configs",
+	"PUT " + atBroker + "/configs/{config_name}":            "alter-broker-configs",
+	"DELETE " + atBroker + "/configs/{config_name}":         "alter-broker-configs",
+	"POST " + atBroker + "/configs:alter":                   "alter-broker-configs",
+	"PUT " + atCluster + "/broker-configs/{config_name}":    "alter-broker-configs",
+	"DELETE " + atCluster + "/broker-configs/{config_name}": "alter-broker-configs",
+	"POST " + atCluster + "/broker-configs:alter":           "alter-broker-configs",
+	"POST " + atUsers: "set-user", "DELETE " + atUsers + "/{user_name}": "delete-user",
 	"POST " + atACLs: "create-acls", "POST " + atACLs + ":batch": "create-acls", "DELETE " + atACLs: "delete-acls",
 }
 

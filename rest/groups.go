@@ -75,19 +75,24 @@ func listConsumers(c *call) error {
 	members := slices.SortedFunc(slices.Values(g.Members), func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	var out []api.Consumer
 	for _, m := range members {
-		at := c.groupSelf(g.ID, "consumers", escape(m.ID))
-		out = append(out, api.Consumer{
-			Kind:            api.KindConsumer,
-			Metadata:        c.metadata(at, "/consumer-group="+g.ID+"/consumer="+m.ID),
-			ClusterID:       c.Cluster.ID(),
-			ConsumerGroupID: g.ID,
-			ConsumerID:      m.ID,
-			InstanceID:      orNull(m.InstanceID),
-			ClientID:        m.ClientID,
-			Assignments:     api.Related{Related: at + "/assignments"},
-		})
+		out = append(out, c.consumerJSON(m))
 	}
 	return list(c, api.KindConsumerList, c.groupSelf(g.ID, "consumers"), out)
+}
+
+func (c *call) consumerJSON(m Member) api.Consumer {
+	group := c.groupID()
+	at := c.groupSelf(group, "consumers", escape(m.ID))
+	return api.Consumer{
+		Kind:            api.KindConsumer,
+		Metadata:        c.metadata(at, "/consumer-group="+group+"/consumer="+m.ID),
+		ClusterID:       c.Cluster.ID(),
+		ConsumerGroupID: group,
+		ConsumerID:      m.ID,
+		InstanceID:      orNull(m.InstanceID),
+		ClientID:        m.ClientID,
+		Assignments:     api.Related{Related: at + "/assignments"},
+	}
 }
 
 // lags is the group's lags by topic and partition, those on topics the caller may DESCRIBE.

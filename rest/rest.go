@@ -20,6 +20,8 @@ type Deps struct {
 	Links   Links
 	Topics  Topics
 	Groups  Groups
+	Configs Configs
+	Users   Users
 	ACLs    ACLs         // nil: this broker has no authorizer
 	Access  Access       // nil lets everyone do everything
 	Metrics http.Handler // serves /metrics; nil answers 404
@@ -145,6 +147,48 @@ type ConfigChange struct {
 	Value *string
 }
 
+// Configs is the configs of brokers.
+type Configs interface {
+	// BrokerConfigs lists those of a broker, or what was set for EveryBroker.
+	BrokerConfigs(ctx context.Context, broker int32) ([]TopicConfig, error)
+	AlterBrokerConfigs(ctx context.Context, change BrokerConfigChange) error
+}
+
+// BrokerConfigChange orders changes of a broker's configs, or of EveryBroker's, all or none.
+type BrokerConfigChange struct {
+	Broker       int32
+	Changes      []ConfigChange
+	ValidateOnly bool
+}
+
+// Users is the users with SCRAM credentials.
+type Users interface {
+	Users(ctx context.Context) ([]User, error)
+	// SetUser makes a user, or gives one another password.
+	SetUser(ctx context.Context, change UserChange) error
+	// DeleteUser takes credentials away; who has none left is gone.
+	DeleteUser(ctx context.Context, name string, mechanisms []string) error
+}
+
+// User is who may log in by SCRAM.
+type User struct {
+	Name        string
+	Credentials []Credential
+}
+
+// Credential is a mechanism by which a user may log in.
+type Credential struct {
+	Mechanism  string
+	Iterations int32
+}
+
+// UserChange orders a user's password.
+type UserChange struct {
+	Name, Password string
+	Mechanisms     []string // none: all that there are
+	Iterations     int32
+}
+
 // Groups is the consumer groups of this cluster. An unknown group is a kafka error
 // with the code GroupIDNotFound.
 type Groups interface {
@@ -169,6 +213,13 @@ type Group struct {
 type Member struct {
 	ID, ClientID string
 	InstanceID   string // empty for a dynamic member
+	Owns         []Owned
+}
+
+// Owned is a partition that a member was assigned.
+type Owned struct {
+	Topic     string
+	Partition int32
 }
 
 // GroupLag is a group's position on one partition.

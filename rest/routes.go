@@ -31,7 +31,10 @@ const (
 	atPartitions  = atTopic + "/partitions"
 	atPartition   = atPartitions + "/{partition_id}"
 	atBrokers     = atCluster + "/brokers"
+	atBroker      = atBrokers + "/{broker_id}"
 	atACLs        = atCluster + "/acls"
+	atUsers       = atCluster + "/users"
+	atConsumer    = atGroup + "/consumers/{consumer_id}"
 	atGroups      = atCluster + "/consumer-groups"
 	atGroup       = atGroups + "/{consumer_group_id}"
 )
@@ -42,7 +45,22 @@ var routes = []route{
 	{"GET", atCluster, open, aboutTopic, getCluster},
 	{"GET", atCluster + "/report-key", open, aboutTopic, getReportKey},
 	{"GET", atBrokers, describeCluster, aboutTopic, listBrokers},
-	{"GET", atBrokers + "/{broker_id}", describeCluster, aboutTopic, getBroker},
+	{"GET", atBroker, describeCluster, aboutTopic, getBroker},
+	{"GET", atBroker + "/configs", readBrokers, aboutTopic, listBrokerConfigs},
+	{"GET", atBroker + "/configs/{config_name}", readBrokers, aboutTopic, getBrokerConfig},
+	{"PUT", atBroker + "/configs/{config_name}", writeBrokers, aboutTopic, putBrokerConfig},
+	{"DELETE", atBroker + "/configs/{config_name}", writeBrokers, aboutTopic, deleteBrokerConfig},
+	{"POST", atBroker + "/configs:alter", writeBrokers, aboutTopic, alterBrokerConfigs},
+	{"GET", atCluster + "/broker-configs", readBrokers, aboutTopic, listBrokerConfigs},
+	{"GET", atCluster + "/broker-configs/{config_name}", readBrokers, aboutTopic, getBrokerConfig},
+	{"PUT", atCluster + "/broker-configs/{config_name}", writeBrokers, aboutTopic, putBrokerConfig},
+	{"DELETE", atCluster + "/broker-configs/{config_name}", writeBrokers, aboutTopic, deleteBrokerConfig},
+	{"POST", atCluster + "/broker-configs:alter", writeBrokers, aboutTopic, alterBrokerConfigs},
+
+	{"GET", atUsers, describeCluster, aboutTopic, listUsers},
+	{"POST", atUsers, alterCluster, aboutTopic, setUser},
+	{"GET", atUsers + "/{user_name}", describeCluster, aboutTopic, getUser},
+	{"DELETE", atUsers + "/{user_name}", alterCluster, aboutTopic, deleteUser},
 
 	{"GET", atCluster + "/events", describeCluster, aboutTopic, listEvents},
 
@@ -95,6 +113,9 @@ var routes = []route{
 	{"GET", atGroups, open, aboutTopic, listGroups},
 	{"GET", atGroup, describeGroup, aboutTopic, getGroup},
 	{"GET", atGroup + "/consumers", describeGroup, aboutTopic, listConsumers},
+	{"GET", atConsumer, describeGroup, aboutTopic, getConsumer},
+	{"GET", atConsumer + "/assignments", describeGroup, aboutTopic, listAssignments},
+	{"GET", atConsumer + "/assignments/{topic_name}/partitions/{partition_id}", describeGroup, aboutTopic, getAssignment},
 	{"GET", atGroup + "/lags", describeGroup, aboutTopic, listLags},
 	{"GET", atGroup + "/lags/{topic_name}/partitions/{partition_id}", describeGroup, aboutTopic, getLag},
 	{"GET", atGroup + "/lag-summary", describeGroup, aboutTopic, getLagSummary},

@@ -140,7 +140,8 @@ func kafkaFailure(err error) *failure {
 	switch code {
 	case kafka.InvalidRequest, kafka.InvalidConfig, kafka.PolicyViolation, kafka.TopicAlreadyExists, kafka.InvalidReplicationFactor,
 		kafka.InvalidPartitions, kafka.InvalidReplicaAssignment, kafka.InvalidTopicException, kafka.SecurityDisabled, kafka.TopicDeletionDisabled,
-		kafka.InvalidGroupID, kafka.NonEmptyGroup, kafka.GroupSubscribedToTopic, kafka.ReassignmentInProgress:
+		kafka.InvalidGroupID, kafka.NonEmptyGroup, kafka.GroupSubscribedToTopic, kafka.ReassignmentInProgress,
+		kafka.UnsupportedSaslMechanism, kafka.UnacceptableCredential:
 		f.status, f.code = 400, codeInvalid
 	case kafka.UnsupportedVersion:
 		f.status, f.code = 400, codeUnsupported

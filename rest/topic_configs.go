@@ -80,25 +80,18 @@ func (c *call) alterTopic(changes []ConfigChange, validateOnly bool) error {
 
 func (c *call) topicConfigJSON(segment string, cfg TopicConfig) api.TopicConfig {
 	topic := c.r.PathValue("topic_name")
-	out := api.TopicConfig{
+	value, synonyms := shown(cfg)
+	return api.TopicConfig{
 		Kind:        api.KindTopicConfig,
 		Metadata:    c.metadata(c.self("topics", escape(topic), segment, escape(cfg.Name)), "/topic="+topic+"/config="+cfg.Name),
 		ClusterID:   c.Cluster.ID(),
 		TopicName:   topic,
 		Name:        cfg.Name,
-		Value:       cfg.Value,
+		Value:       value,
 		IsDefault:   cfg.Default,
 		IsReadOnly:  cfg.ReadOnly,
 		IsSensitive: cfg.Sensitive,
 		Source:      cmp.Or(cfg.Source, api.SourceDefault),
-		Synonyms:    []api.ConfigSynonym{},
+		Synonyms:    synonyms,
 	}
-	if cfg.Sensitive {
-		out.Value = nil // whatever came with it does not go out
-		return out
-	}
-	for _, s := range cfg.Synonyms {
-		out.Synonyms = append(out.Synonyms, api.ConfigSynonym{Name: s.Name, Value: s.Value, Source: s.Source})
-	}
-	return out
 }

@@ -222,7 +222,7 @@ func TestStatusOfEachFailure(t *testing.T) {
 		{kafka.Errorf(kafka.ThrottlingQuotaExceeded, "t"), 429, 42901},
 		{kafka.Errorf(kafka.RequestTimedOut, "t"), 408, 408},
 		{kafka.Errorf(kafka.CoordinatorNotAvailable, "t"), 503, 50302},
-		{kafka.Errorf(kafka.UnacceptableCredential, "t"), 500, 50002},
+		{kafka.Errorf(kafka.InconsistentVoterSet, "t"), 500, 50002},
 		{fmt.Errorf("read: %w", kafka.Errorf(kafka.PolicyViolation, "t")), 400, 40002},
 		{fmt.Errorf("t"), 500, 500},
 	} {

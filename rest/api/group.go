@@ -2,13 +2,15 @@ package api
 
 // Kinds of consumer-group answers.
 const (
-	KindGroup        = "KafkaConsumerGroup"
-	KindGroupList    = "KafkaConsumerGroupList"
-	KindConsumer     = "KafkaConsumer"
-	KindConsumerList = "KafkaConsumerList"
-	KindLag          = "KafkaConsumerLag"
-	KindLagList      = "KafkaConsumerLagList"
-	KindLagSummary   = "KafkaConsumerGroupLagSummary"
+	KindGroup          = "KafkaConsumerGroup"
+	KindGroupList      = "KafkaConsumerGroupList"
+	KindConsumer       = "KafkaConsumer"
+	KindConsumerList   = "KafkaConsumerList"
+	KindAssignment     = "KafkaConsumerAssignment"
+	KindAssignmentList = "KafkaConsumerAssignmentList"
+	KindLag            = "KafkaConsumerLag"
+	KindLagList        = "KafkaConsumerLagList"
+	KindLagSummary     = "KafkaConsumerGroupLagSummary"
 )
 
 // Group is a consumer group. State is written as PREPARING_REBALANCE, STABLE …
@@ -37,6 +39,19 @@ type Consumer struct {
 	InstanceID      *string  `json:"instance_id"`
 	ClientID        string   `json:"client_id"`
 	Assignments     Related  `json:"assignments"`
+}
+
+// Assignment is a partition that a member of a group owns.
+type Assignment struct {
+	Kind            string   `json:"kind"`
+	Metadata        Metadata `json:"metadata"`
+	ClusterID       string   `json:"cluster_id"`
+	ConsumerGroupID string   `json:"consumer_group_id"`
+	ConsumerID      string   `json:"consumer_id"`
+	TopicName       string   `json:"topic_name"`
+	PartitionID     int32    `json:"partition_id"`
+	Partition       Related  `json:"partition"`
+	Lag             Related  `json:"lag"`
 }
 
 // Lag is how far a group is behind on one partition. Consumer and client id are

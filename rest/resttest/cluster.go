@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -22,6 +23,7 @@ type Cluster struct {
 	Links  *Links
 	Topics *Topics
 	Groups *Groups
+	Users  *Users
 	Check  *Checker
 	Door   http.Handler
 }
@@ -29,8 +31,8 @@ type Cluster struct {
 // New makes a cluster whose door is checked. with may change the door's dependencies.
 func New(tb testing.TB, with ...func(*rest.Deps)) *Cluster {
 	tb.Helper()
-	c := &Cluster{Links: NewLinks(), Topics: &Topics{topics: map[string]*topic{}}, Groups: &Groups{}, Check: NewChecker(tb)}
-	deps := rest.Deps{Cluster: Identity{}, Links: c.Links, Topics: c.Topics, Groups: c.Groups}
+	c := &Cluster{Links: NewLinks(), Topics: &Topics{topics: map[string]*topic{}}, Groups: &Groups{}, Users: &Users{}, Check: NewChecker(tb)}
+	deps := rest.Deps{Cluster: Identity{}, Links: c.Links, Topics: c.Topics, Groups: c.Groups, Configs: &Configs{}, Users: c.Users}
 	for _, change := range with {
 		change(&deps)
 	}
@@ -248,4 +250,105 @@ func (gs *Groups) Lags(ctx context.Context, id string) ([]rest.GroupLag, error) 
 		return nil, err
 	}
 	return gs.LagsOf[id], nil
+}
+
+// Configs is the configs of brokers in memory, by broker; rest.EveryBroker is the defaults of all.
+type Configs struct {
+	mu  sync.Mutex
+	set map[int32]map[string]string // guarded by mu
+}
+
+// BrokerConfigs is two configs of a broker, one of them a secret, or what was set for all.
+func (cs *Configs) BrokerConfigs(_ context.Context, broker int32) ([]rest.TopicConfig, error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	var out []rest.TopicConfig
+	for name, value := range cs.set[broker] {
+		out = append(out, rest.TopicConfig{Name: name, Value: &value, Source: "DYNAMIC_BROKER_CONFIG", Synonyms: []rest.Synonym{{Name: name, Value: &value, Source: "DYNAMIC_BROKER_CONFIG"}}})
+	}
+	if broker != rest.EveryBroker {
+		secret, id := "hidden-secret", "1"
+		out = append(out, rest.TopicConfig{Name: "ssl.keystore.password", Value: &secret, Sensitive: true, Source: "STATIC_BROKER_CONFIG"},
+			rest.TopicConfig{Name: "node.id", Value: &id, Default: true, ReadOnly: true})
+	}
+	return out, nil
+}
+
+// AlterBrokerConfigs knows the names of defaults, with log. before them.
+func (cs *Configs) AlterBrokerConfigs(_ context.Context, change rest.BrokerConfigChange) error {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, c := range change.Changes {
+		if _, ok := defaults[strings.TrimPrefix(c.Name, "log.")]; !ok {
+			return kafka.Errorf(kafka.InvalidConfig, "Unknown broker config name: %s", c.Name)
+		}
+	}
+	if change.ValidateOnly {
+		return nil
+	}
+	if cs.set == nil {
+		cs.set = map[int32]map[string]string{}
+	}
+	if cs.set[change.Broker] == nil {
+		cs.set[change.Broker] = map[string]string{}
+	}
+	for _, c := range change.Changes {
+		delete(cs.set[change.Broker], c.Name)
+		if c.Value != nil {
+			cs.set[change.Broker][c.Name] = *c.Value
+		}
+	}
+	return nil
+}
+
+// Users is users in memory.
+type Users struct {
+	mu       sync.Mutex
+	list     []rest.User       // guarded by mu
+	Password map[string]string // by user, as last set
+}
+
+// Users lists them.
+func (us *Users) Users(context.Context) ([]rest.User, error) {
+	us.mu.Lock()
+	defer us.mu.Unlock()
+	return slices.Clone(us.list), nil
+}
+
+// SetUser makes one, or one anew.
+func (us *Users) SetUser(ctx context.Context, change rest.UserChange) error {
+	user := rest.User{Name: change.Name}
+	mechanisms := change.Mechanisms
+	if len(mechanisms) == 0 {
+		mechanisms = []string{"SCRAM-SHA-256", "SCRAM-SHA-512"}
+	}
+	for _, mechanism := range mechanisms {
+		if !strings.HasPrefix(mechanism, "SCRAM-SHA-") {
+			return kafka.Errorf(kafka.UnsupportedSaslMechanism, "Unknown mechanism %s", mechanism)
+		}
+		user.Credentials = append(user.Credentials, rest.Credential{Mechanism: mechanism, Iterations: change.Iterations})
+	}
+	if err := us.DeleteUser(ctx, change.Name, mechanisms); err != nil {
+		return err
+	}
+	us.mu.Lock()
+	defer us.mu.Unlock()
+	if us.Password == nil {
+		us.Password = map[string]string{}
+	}
+	us.list, us.Password[change.Name] = append(us.list, user), change.Password
+	return nil
+}
+
+// DeleteUser takes credentials away.
+func (us *Users) DeleteUser(_ context.Context, name string, mechanisms []string) error {
+	us.mu.Lock()
+	defer us.mu.Unlock()
+	for i := range us.list {
+		if us.list[i].Name == name {
+			us.list[i].Credentials = slices.DeleteFunc(slices.Clone(us.list[i].Credentials), func(c rest.Credential) bool { return slices.Contains(mechanisms, c.Mechanism) })
+		}
+	}
+	us.list = slices.DeleteFunc(us.list, func(u rest.User) bool { return len(u.Credentials) == 0 })
+	return nil
 }
