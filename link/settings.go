@@ -217,6 +217,7 @@ func readFetch(r reader, include []string) fetcher.Config {
 		MinBytes:     int(r.number("replica.fetch.min.bytes", 1)),
 		PartitionMax: int(r.number("replica.fetch.max.bytes", 5<<20)),
 		ResponseMax:  int(r.number("replica.fetch.response.max.bytes", 10<<20)),
+		RateMax:      r.number("link.max.bytes.per.second", -1),
 		MemoryMax:    memoryMax,
 		Backoff:      r.millis("replica.fetch.backoff.ms", time.Second),
 		MetadataAge:  r.millis("metadata.max.age.ms", 10*time.Second),

@@ -102,8 +102,11 @@ func (l *loop) build(now time.Time) *exchange {
 
 // ask sends an exchange and waits for its answer.
 func (l *loop) ask(x *exchange) {
+	if x.err = l.pool.pace.wait(l.pool.ctx, l.pool.rateMax); x.err != nil {
+		return
+	}
 	cfg := l.pool.cfg.Load()
-	ask := Ask{MaxWait: cfg.MaxWait, MinBytes: cfg.MinBytes, MaxBytes: x.limit}
+	ask := Ask{MaxWait: cfg.MaxWait, MinBytes: cfg.MinBytes, MaxBytes: l.pool.paced(x.limit)}
 	if x.wait > 0 {
 		ask.MaxWait = min(ask.MaxWait, x.wait)
 	}
@@ -118,6 +121,7 @@ func (l *loop) ask(x *exchange) {
 		x.answers, x.err = l.session.Fetch(ctx, x.wants, ask)
 		l.waiting.Store(nil)
 		cancel()
+		l.pool.pace.paid(cfg.RateMax, x.answers)
 	}
 	if x.elapsed = time.Since(begun); x.err != nil {
 		x.err = fmt.Errorf("fetch from source broker %d: %w", l.at.broker, x.err)

@@ -103,6 +103,7 @@ type Config struct {
 	MinBytes     int           // replica.fetch.min.bytes
 	PartitionMax int           // replica.fetch.max.bytes
 	ResponseMax  int           // replica.fetch.response.max.bytes
+	RateMax      int64         // link.max.bytes.per.second: of all connections together; 0 or less: no limit
 	MemoryMax    int64         // bytes of answers held at once by all sessions of the pool
 	Backoff      time.Duration // replica.fetch.backoff.ms
 	MetadataAge  time.Duration // metadata.max.age.ms

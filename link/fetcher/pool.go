@@ -34,7 +34,8 @@ type Pool struct {
 	repair chan struct{} // a slot per running repair
 	wake   chan struct{} // steer has work; room for one
 	checks checks        // CaughtUp's connections
-	once   sync.Once     // starts steer and deliver with the first Assign
+	pace   pace
+	once   sync.Once // starts steer and deliver with the first Assign
 	times  event.Histogram
 
 	mu      sync.Mutex // guards what follows; nothing is waited for under it

@@ -292,10 +292,14 @@ func (s *stripes) fill(session Session, next *stretch) error {
 	at, need := next.from, s.size+s.size/16
 	for at < next.until {
 		want := Want{TopicPartition: s.q.Source, TopicID: s.topic, Offset: at, LastEpoch: kafka.NoEpoch, CurrentEpoch: s.leader.Epoch, MaxBytes: need}
+		if err := s.pool.pace.wait(s.ctx, s.pool.rateMax); err != nil {
+			return err
+		}
 		answers, err := session.Fetch(s.ctx, []Want{want}, Ask{MaxWait: 500 * time.Millisecond, MinBytes: 1, MaxBytes: need})
 		if err != nil {
 			return err
 		}
+		s.pool.pace.paid(s.pool.rateMax(), answers)
 		if len(answers) != 1 || answers[0].Err != nil || answers[0].Diverging {
 			return fmt.Errorf("source partition %s gives no data at %d", s.q.Source, at)
 		}
