@@ -6,13 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -353,4 +356,157 @@ func readOnlyWindows(sum *tally, orders []time.Time) []time.Duration {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// goOn writes until told to stop on one site alone, and remembers what was acknowledged and where it went.
+func goOn(t *testing.T, h *Hawser, topic string, partitions int32, name string, n int) map[string]string {
+	t.Helper()
+	cl := Client(t, h.Kafka, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	var records []*kgo.Record
+	for i := range n {
+		records = append(records, &kgo.Record{Topic: topic, Partition: int32(i) % partitions, Value: fmt.Appendf(nil, "%s-%d", name, i)})
+	}
+	produce(t, cl, records...)
+	at := map[string]string{}
+	for _, r := range records {
+		at[string(r.Value)] = fmt.Sprintf("%d@%d", r.Partition, r.Offset)
+	}
+	return at
+}
+
+// holds reads a topic on one site: where each value is.
+func holds(t *testing.T, h *Hawser, topic string, partitions int32) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, r := range readCommitted(t, h.Kafka, topic, partitions) {
+		if before := found[string(r.Value)]; before != "" {
+			t.Errorf("%s holds %s twice, at %s and %d@%d", topic, r.Value, before, r.Partition, r.Offset)
+		}
+		found[string(r.Value)] = fmt.Sprintf("%d@%d", r.Partition, r.Offset)
+	}
+	return found
+}
+
+// quarantineOf finds the topics that keep what restores cut off.
+func quarantineOf(t *testing.T, h *Hawser, topic string) []string {
+	t.Helper()
+	all, err := kadm.NewClient(Client(t, h.Kafka)).ListTopics(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(all.Names(), func(name string) bool { return !strings.HasPrefix(name, "hawser.cut."+topic+".") })
+}
+
+func sameRecords(t *testing.T, w twins, topic string, partitions int32) map[string]string {
+	t.Helper()
+	WaitLevel(t, Client(t, w[0].Kafka), Client(t, w[1].Kafka), topic, partitions, 60*time.Second)
+	a, b := holds(t, w[0], topic, partitions), holds(t, w[1], topic, partitions)
+	for value, at := range a {
+		if b[value] != at {
+			t.Fatalf("%s: %s is at %s on the first side, at %q on the second", topic, value, at, b[value])
+		}
+	}
+	if len(a) != len(b) {
+		t.Fatalf("%s: the first side holds %d records, the second %d", topic, len(a), len(b))
+	}
+	return a
+}
+
+// TestDisasterRoundTrip fails over with the source dead, writes on both sides, restores the old source, and
+// turns back. Every record of the survivor is on both sides; what the old source had alone is in the quarantine, at its offsets.
+func TestDisasterRoundTrip(t *testing.T) {
+	t.Parallel()
+	const topic, partitions = "orders", 4
+	w := startTwins(t)
+	a, b := w[0], w[1]
+	CreateTopic(t, Client(t, a.Kafka), topic, partitions, 1, nil)
+	kept := goOn(t, a, topic, partitions, "before", 400)
+	b.CreateMirror("ab", topic)
+	WaitLevel(t, Client(t, a.Kafka), Client(t, b.Kafka), topic, partitions, 30*time.Second)
+	commit(t, Client(t, a.Kafka), "readers", topic, 90)
+	waitLinkDown := func() {
+		b.WaitStatus("ab", topic, "SOURCE_UNAVAILABLE", 30*time.Second)
+	}
+	a.Kill()
+	waitLinkDown()
+	b.Order("ab", "failover", topic)
+	b.WaitStatus("ab", topic, "STOPPED", 10*time.Second)
+	maps.Copy(kept, goOn(t, b, topic, partitions, "survivor", 300))
+	a.Start()
+	lost := goOn(t, a, topic, partitions, "split", 200)
+	commit(t, Client(t, a.Kafka), "readers", topic, 130)
+
+	a.eventuallyOrder("ab", "truncate-and-restore", topic)
+	a.WaitStatus("ab", topic, "ACTIVE", 60*time.Second)
+	found := sameRecords(t, w, topic, partitions)
+	if !maps.Equal(found, kept) {
+		t.Fatalf("after the restore %d records are there, want the survivor's %d", len(found), len(kept))
+	}
+	if at := committed(t, Client(t, a.Kafka), "readers", topic); at != 100 {
+		t.Errorf("the group that had read the lost tail is at %d, want the cut, 100", at)
+	}
+	cut := quarantineOf(t, a, topic)
+	if len(cut) != 1 || !maps.Equal(holds(t, a, cut[0], partitions), lost) {
+		t.Fatalf("the quarantine %v does not hold the %d records of the split at their offsets", cut, len(lost))
+	}
+
+	a.Order("ab", "reverse-and-start-mirror", topic)
+	a.WaitStatus("ab", topic, "STOPPED", 30*time.Second)
+	b.WaitStatus("ab", topic, "ACTIVE", 30*time.Second)
+	maps.Copy(kept, goOn(t, a, topic, partitions, "home", 100))
+	if found = sameRecords(t, w, topic, partitions); !maps.Equal(found, kept) {
+		t.Fatalf("after the way back %d records are there, want %d", len(found), len(kept))
+	}
+	if q := quarantineOf(t, b, topic); len(q) != 0 {
+		t.Errorf("the other side has a quarantine, too: %v", q)
+	}
+}
+
+// eventuallyOrder gives an order until the other cluster has been heard of again.
+func (h *Hawser) eventuallyOrder(link, verb string, topic string) {
+	h.t.Helper()
+	eventually(h.t, 30*time.Second, verb+" is taken", func() (bool, string) {
+		answer := h.Must("POST", h.path("/links/%s/mirrors:%s", link, verb), map[string]any{"mirror_topic_names": []string{topic}})
+		text, _ := answer["data"].([]any)[0].(map[string]any)["error_message"].(string)
+		return text == "", text
+	})
+}
+
+// TestC58_FailoversBackAndForth fails over to the other side ten times, writes on both, restores, and kills a side once
+// in each round.
+func TestC58_FailoversBackAndForth(t *testing.T) {
+	t.Parallel()
+	const topic, partitions = "c58", 3
+	w := startTwins(t)
+	CreateTopic(t, Client(t, w[0].Kafka), topic, partitions, 1, nil)
+	kept := goOn(t, w[0], topic, partitions, "first", 50)
+	w[1].CreateMirror("ab", topic)
+	old := 0
+	for round := range 10 {
+		next := 1 - old
+		WaitLevel(t, Client(t, w[old].Kafka), Client(t, w[next].Kafka), topic, partitions, 30*time.Second)
+		w[next].eventuallyOrder("ab", "failover", topic)
+		w[next].WaitStatus("ab", topic, "STOPPED", 30*time.Second)
+		maps.Copy(kept, goOn(t, w[next], topic, partitions, fmt.Sprintf("kept%d", round), 50))
+		goOn(t, w[old], topic, partitions, fmt.Sprintf("lost%d", round), 20+round)
+		w[old].eventuallyOrder("ab", "truncate-and-restore", topic)
+		victim := w[rand.IntN(2)]
+		pause(t.Context(), time.Duration(rand.IntN(60))*time.Millisecond)
+		victim.Kill()
+		victim.Start()
+		w[old].WaitStatus("ab", topic, "ACTIVE", 60*time.Second)
+		if found := sameRecords(t, w, topic, partitions); !maps.Equal(found, kept) {
+			t.Fatalf("round %d: %d records are there, want %d", round, len(found), len(kept))
+		}
+		old = next
+	}
+	total := 0
+	for _, h := range w {
+		for _, cut := range quarantineOf(t, h, topic) {
+			total += len(holds(t, h, cut, partitions))
+		}
+	}
+	if want := 10*20 + 45; total != want {
+		t.Errorf("the quarantines hold %d records, want %d", total, want)
+	}
 }
