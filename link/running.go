@@ -372,6 +372,9 @@ func (r *running) wanted(img *meta.Image, m topicMirror, want map[kafka.TopicPar
 		if int(p) >= len(states.List) || states.List[p].Role != meta.RoleMirror {
 			continue
 		}
+		if m.state == mirror.PendingRestore && states.List[p].Cutting != nil {
+			continue // what is about to be cut off is not to be compared with the peer's
+		}
 		part := r.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: m.topic.ID, Partition: p})
 		if part == nil {
 			continue
