@@ -43,7 +43,7 @@ func newSite(t *testing.T, name string) *site {
 }
 
 func (s *site) connect() {
-	s.kgo = client(s.t, s.b, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	s.kgo = client(s.t, s.b, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(10*time.Millisecond))
 	door, err := rest.New("http://"+s.b.HTTPAddress(), rest.Options{})
 	if err != nil {
 		s.t.Fatal(err)

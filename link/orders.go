@@ -54,6 +54,9 @@ func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []str
 	if err != nil {
 		return nil, err
 	}
+	if event == mirror.RestoreAsked || event == mirror.ReverseAsked {
+		img = ls.awaitStops(ctx, rec.ID, names)
+	}
 	o := &ordering{
 		ls: ls, link: rec, verb: verb, event: event, dry: validateOnly, outcomes: map[string]*Outcome{},
 		dead: map[kafka.TopicID]bool{}, restores: map[kafka.TopicID]*plannedRestore{}, refusal: map[kafka.TopicID]error{},

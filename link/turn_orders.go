@@ -100,3 +100,28 @@ func words(err error) string {
 	}
 	return "the source cluster cannot be asked: " + err.Error() + "."
 }
+
+// awaitStops waits for a moment for topics that are shown as STOPPED already, while that is being stored (case C53): whoever has
+// seen it may give the next order. It answers the image to judge by.
+func (ls *Links) awaitStops(ctx context.Context, link kafka.TopicID, names []string) *meta.Image {
+	stopping := func(img *meta.Image) bool {
+		for _, name := range names {
+			rec := img.Mirrors[img.TopicIDs[name]]
+			if rec != nil && rec.Link == link && rec.State == mirror.Stopping.String() {
+				return true
+			}
+		}
+		return false
+	}
+	if img := ls.env.Metadata.Image(); !stopping(img) {
+		return img
+	}
+	ctx, cancel := context.WithTimeout(ctx, forceMax)
+	defer cancel()
+	ls.env.Metadata.Watch(ctx, func(_, img *meta.Image) {
+		if !stopping(img) {
+			cancel()
+		}
+	})
+	return ls.env.Metadata.Image()
+}
