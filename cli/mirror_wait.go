@@ -17,9 +17,10 @@ const (
 	emptyGrace = 3 * time.Second
 )
 
-// waitCaughtUp follows a mirror until its lag is zero: a bar at a terminal, else a line on stderr for each change.
+// waitCaughtUp follows a mirror until it has what its source had when this was first seen (a busy source is never without lag):
+// a bar at a terminal, else a line on stderr for each change.
 func (a *app) waitCaughtUp(ctx context.Context, c *client.Client, link, topic string) error {
-	start, bar := time.Now(), newBar(a.err)
+	start, bar, had := time.Now(), newBar(a.err), ends{}
 	defer bar.end()
 	for {
 		m, err := c.Mirror(ctx, link, topic)
@@ -31,7 +32,7 @@ func (a *app) waitCaughtUp(ctx context.Context, c *client.Client, link, topic st
 			return errors.New(p.failed)
 		}
 		bar.show(p, time.Now())
-		if p.lag == 0 && (p.unfetched == 0 || time.Since(start) > emptyGrace) && m.MirrorStatus == "ACTIVE" {
+		if had.reached(m) && (p.unfetched == 0 || time.Since(start) > emptyGrace) && m.MirrorStatus == "ACTIVE" {
 			bar.end()
 			return a.say("Mirror topic \"%s\" has caught up.", topic)
 		}
@@ -39,6 +40,22 @@ func (a *app) waitCaughtUp(ctx context.Context, c *client.Client, link, topic st
 			return fmt.Errorf("stopped waiting; %q goes on mirroring: %w", topic, err)
 		}
 	}
+}
+
+// ends is where each partition of a source ended when it was first seen.
+type ends map[int32]int64
+
+// reached notes ends that it did not know yet, and reports whether a mirror has come up to all of them.
+func (e ends) reached(m api.Mirror) bool {
+	all := true
+	for _, lag := range m.MirrorLags {
+		at := lag.LastSourceFetchOffset + 1
+		if _, known := e[lag.Partition]; !known && at > 0 {
+			e[lag.Partition] = at + lag.Lag
+		}
+		all = all && (lag.Lag == 0 || at > 0 && at >= e[lag.Partition])
+	}
+	return all
 }
 
 // progress is what one look at a mirror tells.

@@ -55,6 +55,21 @@ func TestWaitShowsProgressUntilCaughtUp(t *testing.T) {
 	}
 }
 
+// TestWaitEndsOnABusyTopic has a source that is written to all the time.
+func TestWaitEndsOnABusyTopic(t *testing.T) {
+	c := resttest.New(t)
+	c.Links.Made = func(m *link.MirrorInfo) { *m = lagging(300, 99) }
+	fetched := int64(99)
+	r := waits(t, t.Context(), c, func(text string) {
+		if fetched += 150; strings.Contains(text, "behind") {
+			c.Links.PutMirror(lagging(7, fetched))
+		}
+	})
+	if r.code != 0 || strings.Count(r.err, "\n") != 3 || !strings.Contains(r.out, "has caught up") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
 func TestWaitGivesUpWhereWaitingDoesNotHelp(t *testing.T) {
 	for status, words := range map[string]string{"FAILED": "SOURCE_TOPIC_ID_CHANGED. Fail over.", "LINK_FAILED": "LINK_FAILED", "PAUSED": "hawser mirror resume", "STOPPED": "was stopped"} {
 		c := resttest.New(t)
