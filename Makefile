@@ -4,7 +4,7 @@ GO ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
-.PHONY: build demo check test nightly bench fmt clean tools
+.PHONY: build demo check test nightly bench dist man fmt clean tools
 
 build: ## bin/hawser
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/hawser ./cmd/hawser
@@ -23,6 +23,12 @@ nightly: ## the long runs
 
 bench: build ## beside MirrorMaker 2, a plain consumer and the disk
 	./scripts/bench
+
+dist: ## what is released, in dist/: binaries, Debian packages, manual pages, checksums
+	./scripts/dist
+
+man: ## the manual pages, in dist/man
+	$(GO) run ./scripts/man dist/man $(VERSION)
 
 fmt:
 	gofmt -w $$(git ls-files '*.go')

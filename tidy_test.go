@@ -40,7 +40,7 @@ var layers = [][]string{
 	{"broker"},
 	{"demo"},
 	{"cmd/hawser"},
-	{"scripts/slowest"},
+	{"scripts/slowest", "scripts/man"},
 }
 
 // testOnly packages may import anything and are imported by tests only.
@@ -62,7 +62,7 @@ var only = map[string][]string{
 	"github.com/twmb/franz-go/pkg/kgo":     {"link/source", "cli", "demo"},
 	"github.com/twmb/franz-go/pkg/kadm":    {"link/source", "cli", "demo"},
 	"github.com/go-jose/go-jose/v4":        {"auth", "auth/authtest"},
-	"github.com/spf13/cobra":               {"cli", "cmd/hawser"},
+	"github.com/spf13/cobra":               {"cli", "cmd/hawser", "scripts/man"},
 	"github.com/magiconair/properties":     {"config", "cli"},
 	"github.com/prometheus/client_golang/": {"event", "broker", "rest"},
 }
