@@ -126,3 +126,111 @@ func TestTwoSided_NeedsAHawserOnBothSides(t *testing.T) {
 		h.noHalf("l", "", map[string]string{"link.mode": mode, "bootstrap.servers": k.Bootstrap()}, 400, "no hawser", "DESTINATION")
 	}
 }
+
+// groupFilter is consumer.offset.group.filters for one group and the topic types.
+func groupFilter(group string, types ...string) string {
+	return fmt.Sprintf(`{"groupFilters":[{"name":"%s","patternType":"LITERAL","filterType":"INCLUDE","topicTypes":["%s"]}]}`, group, strings.Join(types, `","`))
+}
+
+// TestTwoSided_Bidirectional has one link with mirrors and group offsets in both directions, and a prefix on each side.
+func TestTwoSided_Bidirectional(t *testing.T) {
+	t.Parallel()
+	a, b := StartHawser(t), StartHawser(t)
+	ca, cb := byHand(t, a.Kafka), byHand(t, b.Kafka)
+	CreateTopic(t, ca, "east", 2, 1, nil)
+	CreateTopic(t, cb, "west", 2, 1, nil)
+	for p := range int32(2) {
+		write(t, ca, "east", p, 300, "from a")
+		write(t, cb, "west", p, 400, "from b")
+	}
+	both := func(other *Hawser, more map[string]string) map[string]string {
+		set := map[string]string{"link.mode": "BIDIRECTIONAL", "bootstrap.servers": other.Kafka}
+		maps.Copy(set, more)
+		return set
+	}
+	a.noHalf("l", "", both(b, map[string]string{"cluster.link.prefix": "x.", "consumer.group.prefix.enable": "true"}), 400, "invalid configuration")
+	id := a.mustHalf("l", "", both(b, map[string]string{"consumer.offset.sync.enable": "true", "consumer.offset.group.filters": groupFilter("back", "REMOTE_MIRROR")}))
+	a.linkIs("l", map[string]string{"link_state": "ACTIVE", "remote_link_state": "REMOTE_LINK_NOT_FOUND_ERROR"})
+	if got := b.mustHalf("l", "", both(a, map[string]string{"cluster.link.prefix": "a.", "consumer.offset.sync.enable": "true",
+		"consumer.offset.group.filters": groupFilter("there", "LOCAL_MIRROR")})); got != id {
+		t.Errorf("the halves have the ids %s and %s", id, got)
+	}
+	for _, side := range []*Hawser{a, b} {
+		side.linkIs("l", map[string]string{"link_state": "ACTIVE", "remote_link_state": "ACTIVE"})
+	}
+	a.CreateMirror("l", "west")
+	b.Must("POST", b.path("/links/l/mirrors"), map[string]any{"source_topic_name": "east", "mirror_topic_name": "a.east"})
+	WaitLevel(t, cb, ca, "west", 2, 60*time.Second)
+	eventually(t, 60*time.Second, "the prefixed mirror is level", func() (bool, string) {
+		_, end := Ends(t, cb, "a.east", 1)
+		return end == 300, fmt.Sprint(end)
+	})
+
+	// Group "there" is consumed on A, "back" on B's mirror of A's topic: each comes over in its own direction only.
+	onA, onB := kadm.NewClient(ca), kadm.NewClient(cb)
+	commitText(t, onA, "there", "east", 0, 120, "")
+	commitText(t, onB, "back", "a.east", 1, 250, "")
+	waitCommittedAt(t, onB, "there", "a.east", 0, 120)
+	waitCommittedAt(t, onA, "back", "east", 1, 250)
+	commitText(t, onB, "back", "a.east", 1, 40, "") // back is back there, too
+	waitCommittedAt(t, onA, "back", "east", 1, 40)
+
+	// A group matched in both directions is refused by name, on both sides.
+	a.Must("PUT", a.path("/links/l/configs/consumer.offset.group.filters"), map[string]any{"value": groupFilter("there", "REMOTE_MIRROR")})
+	for _, side := range []*Hawser{a, b} {
+		eventually(t, 30*time.Second, "the task names the group", func() (bool, string) {
+			body := side.Must("GET", side.path("/links/l?include_tasks=true"), nil)
+			text := fmt.Sprint(body["tasks"])
+			return strings.Contains(text, "group there is matched in both directions"), text
+		})
+	}
+	commitText(t, onA, "there", "east", 0, 130, "")
+	if got := committedAt(t, onB, "there", "a.east", 0).At; got != 120 {
+		t.Errorf("the offset of a refused group came over: %d", got)
+	}
+	a.Must("PUT", a.path("/links/l/configs/consumer.offset.group.filters"), map[string]any{"value": groupFilter("back", "REMOTE_MIRROR")})
+	waitCommittedAt(t, onB, "there", "a.east", 0, 130)
+
+	// No topic becomes a mirror of itself.
+	if status, body := b.Call("POST", b.path("/links/l/mirrors"), map[string]any{"source_topic_name": "west", "mirror_topic_name": "a.west"}); status != 201 {
+		t.Errorf("a mirror of a mirror under another name: %d %v", status, body)
+	}
+	// Either half deleted leaves the other one in use; both go.
+	if status, body := a.Call("DELETE", a.path("/links/l?force=true"), nil); status != 204 {
+		t.Fatalf("delete a's half: %d %v", status, body)
+	}
+	b.linkIs("l", map[string]string{"link_state": "ACTIVE", "remote_link_state": "REMOTE_LINK_NOT_FOUND_ERROR"})
+}
+
+// TestTwoSided_BidirectionalInbound has both directions over connections that only one side opens.
+func TestTwoSided_BidirectionalInbound(t *testing.T) {
+	t.Parallel()
+	a, b := StartHawser(t), StartHawser(t)
+	ca, cb := byHand(t, a.Kafka), byHand(t, b.Kafka)
+	CreateTopic(t, ca, "east", 1, 1, nil)
+	CreateTopic(t, cb, "west", 1, 1, nil)
+	in := map[string]string{"link.mode": "BIDIRECTIONAL", "connection.mode": "INBOUND", "bootstrap.servers": "not-dialled:1"}
+	if status, body := b.Call("POST", b.path("/links?link_name=l"), map[string]any{"remote_cluster_id": a.Cluster, "cluster_link_id": "AAAAAAAAAAAAAAAAAAAAAg", "configs": []map[string]string{
+		{"name": "link.mode", "value": "BIDIRECTIONAL"}, {"name": "connection.mode", "value": "INBOUND"}}}); status != 400 || !strings.Contains(fmt.Sprint(body), "Unexpected cluster link id") {
+		t.Errorf("an id for the half that gives it: %d %v", status, body)
+	}
+	id := b.mustHalf("l", a.Cluster, in)
+	out := map[string]string{"link.mode": "BIDIRECTIONAL", "bootstrap.servers": b.Kafka, "remote.link.connection.mode": "INBOUND"}
+	if got := a.mustHalf("l", b.Cluster, out); got != id {
+		t.Errorf("the halves have the ids %s and %s", id, got)
+	}
+	b.linkIs("l", map[string]string{"link_state": "ACTIVE", "remote_link_state": "ACTIVE", "remote_cluster_id": a.Cluster})
+	a.CreateMirror("l", "west")
+	b.CreateMirror("l", "east")
+	write(t, ca, "east", 0, 300, "from a")
+	write(t, cb, "west", 0, 400, "from b")
+	WaitLevel(t, cb, ca, "west", 1, 60*time.Second)
+	WaitLevel(t, ca, cb, "east", 1, 60*time.Second)
+	// A reversal needs questions in both directions, too.
+	b.Order("l", "reverse-and-start-mirror", "east")
+	b.WaitStatus("l", "east", "STOPPED", 60*time.Second)
+	a.WaitStatus("l", "east", "ACTIVE", 60*time.Second)
+	write(t, cb, "east", 0, 50, "from b now")
+	WaitLevel(t, cb, ca, "east", 1, 60*time.Second)
+	SameAll(t, cb, ca, "east", 1)
+}

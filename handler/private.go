@@ -141,7 +141,7 @@ func (c *call) mayAsk(row peer.Row, rq *peer.Request) error {
 	if rq.Callee != "" && rq.Callee != c.ClusterID {
 		return kafka.Errorf(kafka.InconsistentClusterID, "This is cluster %s, not %s: check the link's bootstrap.servers.", c.ClusterID, rq.Callee)
 	}
-	if !c.clusterAllowed(row.Cluster) {
+	if row.Cluster != kmsg.ACLOperationUnknown && !c.clusterAllowed(row.Cluster) {
 		return kafka.Errorf(kafka.ClusterAuthorizationFailed, "%s needs %s on cluster %s: allow it to the link's principal, %s.", row.Name, row.Cluster, c.ClusterID, c.from.Principal)
 	}
 	if row.Topic == kmsg.ACLOperationUnknown {

@@ -123,7 +123,10 @@ func protocolDocument() string {
 	doc.WriteString("keys that they do not know. Rights are needed at the answering cluster: on the cluster, and on every topic that a request names.\n\n")
 	doc.WriteString("| key | API | versions | cluster | topics | what |\n|---|---|---|---|---|---|\n")
 	for _, row := range peer.Rows() {
-		topics := "-"
+		cluster, topics := "-", "-"
+		if row.Cluster != kmsg.ACLOperationUnknown {
+			cluster = row.Cluster.String()
+		}
 		if row.Topic != kmsg.ACLOperationUnknown {
 			topics = row.Topic.String()
 		}
@@ -131,7 +134,7 @@ func protocolDocument() string {
 		if row.Min == row.Max {
 			versions = fmt.Sprint(row.Min)
 		}
-		fmt.Fprintf(&doc, "| %d | %s | %s | %s | %s | %s |\n", row.Key, row.Name, versions, row.Cluster, topics, row.Doc)
+		fmt.Fprintf(&doc, "| %d | %s | %s | %s | %s | %s |\n", row.Key, row.Name, versions, cluster, topics, row.Doc)
 	}
 	return doc.String()
 }

@@ -153,6 +153,9 @@ func (r *running) readSource(ctx context.Context, set settings, spec MirrorSpec,
 	if err != nil {
 		return nil, err
 	}
+	if err := r.refuseLoop(ctx, name, spec.SourceTopic, configs); err != nil {
+		return nil, err
+	}
 	synced, skipped := plan.Reconfigure(plan.ConfigFacts{Source: configs, Mirror: nil, Include: set.include, Check: here{r}.CheckConfig})
 	for _, s := range skipped {
 		if s.Vital {

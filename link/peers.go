@@ -66,6 +66,8 @@ type question struct {
 // answers is who answers which key.
 var answers = map[peer.Key]func(*Links, context.Context, question) ([]byte, error){
 	peer.Hello:           (*Links).answerHello,
+	peer.DescribeMirrors: (*Links).answerMirrors,
+	peer.Chain:           (*Links).answerChain,
 	peer.Freeze:          (*Links).answerFreeze,
 	peer.DescribeFreeze:  (*Links).answerDescribeFreeze,
 	peer.HandOver:        (*Links).answerHandOver,
@@ -121,8 +123,13 @@ func (ls *Links) self(img *meta.Image) peer.Self {
 
 // halfOf is this cluster's half of a link as the other one may see it.
 func (ls *Links) halfOf(rec *meta.Link) ownHalf {
+	groups := ""
+	if rec.Configs[keyOffsetSync] == "true" {
+		groups = rec.Configs[keyGroupFilters]
+	}
 	return ownHalf{peer.LinkHalf{
-		Name: rec.Name, ID: rec.ID, Mode: orDefault(rec.Configs, keyMode, peer.Destination), Connection: orDefault(rec.Configs, keyConnection, peer.Outbound),
+		Groups: groups,
+		Name:   rec.Name, ID: rec.ID, Mode: orDefault(rec.Configs, keyMode, peer.Destination), Connection: orDefault(rec.Configs, keyConnection, peer.Outbound),
 		Prefix: prefixOf(rec.Configs), Remote: rec.RemoteClusterID, State: ls.stateOf(rec),
 	}}
 }

@@ -42,6 +42,8 @@ type running struct {
 	tasks   []*task.Runner
 	configs *task.Configs
 	offsets *task.Offsets
+	// backOffsets copies the other way: commits on the other side's mirrors of our topics (REMOTE_MIRROR).
+	backOffsets *task.Offsets
 
 	// storing counts the orders that are being stored, in several transactions: no stop begins
 	// meanwhile, so that one order stops fetching on all its topics before it decides about any (rule P5).

@@ -24,14 +24,23 @@ func (r *running) makeTasks() {
 	r.configs = &task.Configs{Source: src, Here: h, Include: func() []string { return r.settingsNow().include }}
 	r.offsets = &task.Offsets{
 		Source: src, Here: h,
-		Filters: filters(func(s settings) plan.Filters { return s.groupFilters }),
+		Matches: func() func(string) bool { return r.settingsNow().groupFilters.MatchLocal },
+		Crosses: func() func(string) bool { return r.otherFilters().MatchRemote },
 		Prefix:  func() string { return r.settingsNow().groupPrefix },
+		Count:   r.count,
+	}
+	r.backOffsets = &task.Offsets{
+		Source: src, Here: origin{h},
+		Matches: func() func(string) bool { return r.settingsNow().groupFilters.MatchRemote },
+		Crosses: func() func(string) bool { return r.otherFilters().MatchLocal },
+		Prefix:  func() string { return "" },
 		Count:   r.count,
 	}
 	auto := &task.AutoCreate{
 		Source: src, Here: h,
 		Prefix:  func() string { return r.settingsNow().prefix },
 		Filters: filters(func(s settings) plan.Filters { return s.topicFilters }),
+		Cluster: r.ls.env.Metadata.Image().Cluster.ID,
 	}
 	acls := &task.ACLs{
 		Source: src, Here: h, Match: r.aclMatch,
@@ -40,7 +49,7 @@ func (r *running) makeTasks() {
 	}
 	r.tasks = []*task.Runner{
 		task.NewRunner(task.TopicConfigsSync, r.configOrder, r.configs.Run),
-		task.NewRunner(task.ConsumerOffsetSync, r.offsetOrder, r.offsets.Run),
+		task.NewRunner(task.ConsumerOffsetSync, r.offsetOrder, r.syncOffsets),
 		task.NewRunner(task.AutoCreateMirror, r.autoOrder, auto.Run),
 		task.NewRunner(task.ACLSync, r.aclOrder, acls.Run),
 	}
@@ -246,7 +255,10 @@ func (h here) Widen(ctx context.Context, m task.Mirror, partitions int32) error 
 	return h.r.widen(ctx, m.ID, partitions)
 }
 
-func (h here) Bound(tp kafka.TopicPartition) (plan.Bound, bool) {
+func (h here) Bound(tp kafka.TopicPartition) (plan.Bound, bool) { return h.bound(tp, meta.RoleMirror) }
+
+// bound is what a partition holds now that is open in a role.
+func (h here) bound(tp kafka.TopicPartition, role meta.Role) (plan.Bound, bool) {
 	id, is := h.r.ls.env.Metadata.Image().TopicIDs[tp.Topic]
 	if !is {
 		return plan.Bound{}, false
@@ -256,7 +268,7 @@ func (h here) Bound(tp kafka.TopicPartition) (plan.Bound, bool) {
 		return plan.Bound{}, false
 	}
 	at := part.Offsets()
-	if at.Role != meta.RoleMirror {
+	if at.Role != role {
 		return plan.Bound{}, false
 	}
 	return plan.Bound{Mirror: tp, Start: at.LogStart, End: at.HighWatermark, Generation: at.Generation}, true
@@ -273,13 +285,15 @@ func (h here) Committed(topic string) map[string][]plan.Commit {
 }
 
 func (h here) Commit(ctx context.Context, name string, copies []plan.Commit, bounds map[kafka.TopicPartition]plan.Bound) (int, error) {
+	return h.commit(ctx, name, copies, func(tp kafka.TopicPartition) bool { return h.live(tp, bounds[tp]) })
+}
+
+func (h here) commit(ctx context.Context, name string, copies []plan.Commit, live func(kafka.TopicPartition) bool) (int, error) {
 	list := make([]group.Synced, len(copies))
 	for i, c := range copies {
 		list[i] = group.Synced{TopicPartition: c.TopicPartition, Offset: c.Offset, Metadata: c.Metadata}
 	}
-	return h.r.ls.env.Commits.CommitSynced(ctx, name, list, func(tp kafka.TopicPartition) bool {
-		return h.live(tp, bounds[tp])
-	})
+	return h.r.ls.env.Commits.CommitSynced(ctx, name, list, live)
 }
 
 // live is asked under the coordinator's lock (rule G1): whether the mirror still follows and its partition is at the

@@ -7,6 +7,7 @@ const (
 	versionMax = 100
 	modeMax    = 32
 	stateMax   = 64
+	filtersMax = 1 << 20
 )
 
 // Self is what a cluster says of itself: rule P3 compares it, so that two copies of one cluster are not linked.
@@ -25,6 +26,7 @@ type LinkHalf struct {
 	Prefix     string // cluster.link.prefix
 	Remote     string // the cluster it is linked with; empty if it does not know yet
 	State      string // its link_state; empty in a question
+	Groups     string // its consumer.offset.group.filters, empty where consumer.offset.sync.enable is off
 }
 
 // HelloRequest asks the other cluster who it is and whether it has the other half: a link of the id, or of
@@ -56,13 +58,13 @@ func (h LinkHalf) append(b []byte) []byte {
 	for _, text := range []string{h.Mode, h.Connection, h.Prefix, h.Remote, h.State} {
 		b = AppendString(b, text)
 	}
-	return b
+	return AppendBytes(b, []byte(h.Groups))
 }
 
 func readHalf(in *Reader) LinkHalf {
 	return LinkHalf{
 		Name: in.String(nameMax), ID: in.ID(), Mode: in.String(modeMax), Connection: in.String(modeMax),
-		Prefix: in.String(nameMax), Remote: in.String(idMax), State: in.String(stateMax),
+		Prefix: in.String(nameMax), Remote: in.String(idMax), State: in.String(stateMax), Groups: string(in.Bytes(filtersMax)),
 	}
 }
 

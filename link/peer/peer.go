@@ -25,6 +25,7 @@ const (
 	Pledge          Key = 31207 // promise to stay as you are: I restore from you
 	Release         Key = 31208 // the promise is no longer needed
 	Lineage         Key = 31209 // which epochs, minted where, and where did you stop
+	Chain           Key = 31210 // where does this topic come from, over all clusters
 )
 
 // Row is what dispatch, ApiVersions and docs/protocol.md know of a key.
@@ -32,7 +33,7 @@ type Row struct {
 	Key      Key
 	Name     string
 	Min, Max int16             // versions, inclusive
-	Cluster  kmsg.ACLOperation // needed on the answering cluster
+	Cluster  kmsg.ACLOperation // needed on the answering cluster; ACLOperationUnknown: nothing
 	Topic    kmsg.ACLOperation // needed on every topic the request names; ACLOperationUnknown: it names none
 	Half     Half
 	Doc      string // for docs/protocol.md
@@ -50,7 +51,7 @@ const (
 // Rule R9: what stops a topic's producers or asks for its stop points takes ALTER on it and on the cluster.
 var rows = []Row{
 	{Key: Hello, Name: "LinkHello", Cluster: kmsg.ACLOperationDescribe, Half: WithoutHalf, Doc: "who the cluster is, and its half of a link"},
-	{Key: DescribeMirrors, Name: "LinkDescribeMirrors", Cluster: kmsg.ACLOperationDescribe, Half: WithoutHalf, Doc: "mirror topics and their sources"},
+	{Key: DescribeMirrors, Name: "LinkDescribeMirrors", Cluster: kmsg.ACLOperationDescribe, Half: WithoutHalf, Doc: "the live mirrors of the caller's topics"},
 	{Key: Connect, Name: "LinkConnect", Cluster: kmsg.ACLOperationAlter, Doc: "turns the connection round: from the answer on its other end serves requests (source-initiated links)"},
 	{Key: Freeze, Name: "LinkFreeze", Cluster: kmsg.ACLOperationAlter, Topic: kmsg.ACLOperationAlter, Doc: "a reversal begins: the topics take no more records"},
 	{Key: DescribeFreeze, Name: "LinkDescribeFreeze", Cluster: kmsg.ACLOperationAlter, Topic: kmsg.ACLOperationAlter, Doc: "where frozen topics ended"},
@@ -59,6 +60,7 @@ var rows = []Row{
 	{Key: Pledge, Name: "LinkPledge", Cluster: kmsg.ACLOperationAlter, Topic: kmsg.ACLOperationAlter, Doc: "a restore begins: the topics are neither reversed nor restored meanwhile"},
 	{Key: Release, Name: "LinkRelease", Cluster: kmsg.ACLOperationAlter, Topic: kmsg.ACLOperationAlter, Doc: "a pledge ends"},
 	{Key: Lineage, Name: "LinkLineage", Cluster: kmsg.ACLOperationAlter, Topic: kmsg.ACLOperationAlter, Doc: "epochs, stop points and checksums to compare two logs by"},
+	{Key: Chain, Name: "LinkChain", Topic: kmsg.ACLOperationDescribe, Half: WithoutHalf, Doc: "where a topic comes from, from cluster to cluster: no topic becomes a mirror of itself"},
 }
 
 // Rows lists the table, by key. It is a copy.

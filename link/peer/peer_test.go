@@ -15,7 +15,7 @@ import (
 
 // Rule R9: what freezes, hands over, pledges or reads stop points takes ALTER on the topic and on the cluster.
 func TestR9_WhatChangesATopicTakesAlterOnItAndOnTheCluster(t *testing.T) {
-	reads := []Key{Hello, DescribeMirrors}
+	reads := []Key{Hello, DescribeMirrors, Chain}
 	for i, row := range Rows() {
 		if i > 0 && rows[i-1].Key >= row.Key {
 			t.Errorf("%s is out of order", row.Name)
@@ -28,8 +28,8 @@ func TestR9_WhatChangesATopicTakesAlterOnItAndOnTheCluster(t *testing.T) {
 		}
 		switch {
 		case slices.Contains(reads, row.Key):
-			if row.Cluster != kmsg.ACLOperationDescribe {
-				t.Errorf("%s needs %v on the cluster, want DESCRIBE", row.Name, row.Cluster)
+			if row.Cluster != kmsg.ACLOperationDescribe && row.Topic != kmsg.ACLOperationDescribe {
+				t.Errorf("%s needs %v on the cluster and %v on topics, want DESCRIBE", row.Name, row.Cluster, row.Topic)
 			}
 		case row.Cluster != kmsg.ACLOperationAlter || row.Half != WithHalf:
 			t.Errorf("%s needs %v on the cluster, half %v; want ALTER and a half of the link", row.Name, row.Cluster, row.Half)
@@ -96,7 +96,7 @@ func TestEnvelopesAreBounded(t *testing.T) {
 }
 
 func TestEveryCutMessageIsRefused(t *testing.T) {
-	half := LinkHalf{Name: "l", ID: kafka.TopicID{3}, Mode: "BIDIRECTIONAL", Connection: "INBOUND", Prefix: "p", Remote: "r", State: "ACTIVE"}
+	half := LinkHalf{Name: "l", ID: kafka.TopicID{3}, Mode: "BIDIRECTIONAL", Connection: "INBOUND", Prefix: "p", Remote: "r", State: "ACTIVE", Groups: "{}"}
 	self := Self{Incarnation: "i", ProducerPrefix: 7, Version: "v1"}
 	ask := HelloRequest{Self: self, Half: half}
 	answer := HelloAnswer{Self: self, Half: &half}
@@ -108,6 +108,17 @@ func TestEveryCutMessageIsRefused(t *testing.T) {
 	}
 	if got, err := DecodeHelloAnswer((HelloAnswer{Self: self}).Encode()); err != nil || got.Half != nil {
 		t.Fatalf("read %+v, %v", got, err)
+	}
+	chain := ChainAnswer{Hops: []Hop{{"c", "t"}, {"d", "u"}}, Open: "why"}
+	if got, err := DecodeChainAnswer(chain.Encode()); err != nil || !reflect.DeepEqual(got, chain) {
+		t.Fatalf("read %+v, %v", got, err)
+	}
+	page := MirrorsAnswer{Mirrors: []Mirrored{{"m", "s", kafka.TopicID{4}}, {"n", "t", kafka.TopicID{}}}, More: true}
+	if got, err := DecodeMirrorsAnswer(page.Encode()); err != nil || !reflect.DeepEqual(got, page) {
+		t.Fatalf("read %+v, %v", got, err)
+	}
+	if _, err := DecodeChainRequest(ChainRequest{Depth: ChainMax + 1}.Encode()); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a chain that is too deep: %v", err)
 	}
 	offer, want := ConnectRequest{Phase: Failed, WaitMs: 60_000, Token: 7, Code: "c", Words: "w"}, ConnectAnswer{Wanted: true, Address: "a:1", Token: 8}
 	if got, err := DecodeConnectRequest(offer.Encode()); err != nil || got != offer {
@@ -125,6 +136,10 @@ func TestEveryCutMessageIsRefused(t *testing.T) {
 		bytes []byte
 		read  func([]byte) error
 	}{
+		"depth":   {ChainRequest{Depth: ChainMax}.Encode(), func(b []byte) error { _, err := DecodeChainRequest(b); return err }},
+		"chain":   {chain.Encode(), func(b []byte) error { _, err := DecodeChainAnswer(b); return err }},
+		"after":   {MirrorsRequest{"m"}.Encode(), func(b []byte) error { _, err := DecodeMirrorsRequest(b); return err }},
+		"page":    {page.Encode(), func(b []byte) error { _, err := DecodeMirrorsAnswer(b); return err }},
 		"connect": {offer.Encode(), func(b []byte) error { _, err := DecodeConnectRequest(b); return err }},
 		"wanted":  {want.Encode(), func(b []byte) error { _, err := DecodeConnectAnswer(b); return err }},
 		"request": {request().AppendTo(nil), func(b []byte) error { return NewRequest(Freeze).ReadFrom(b) }},
@@ -171,6 +186,12 @@ func FuzzMessages(f *testing.F) {
 			t.Errorf("answer %+v does not come back", a)
 		}
 		if m, err := DecodeHelloRequest(b); err == nil && !bytes.Equal(m.Encode(), b) {
+			t.Errorf("%+v does not come back", m)
+		}
+		if m, err := DecodeChainAnswer(b); err == nil && !bytes.Equal(m.Encode(), b) {
+			t.Errorf("%+v does not come back", m)
+		}
+		if m, err := DecodeMirrorsAnswer(b); err == nil && !bytes.Equal(m.Encode(), b) {
 			t.Errorf("%+v does not come back", m)
 		}
 		if m, err := DecodeConnectRequest(b); err == nil && !bytes.Equal(m.Encode(), b) {

@@ -13,6 +13,7 @@ type SourceTopic struct {
 	Name     string
 	Internal bool
 	IsMirror bool // itself a mirror, as far as the source says
+	FromHere bool // a mirror of a topic of this very cluster
 	Denied   bool // the link may not read it
 }
 
@@ -55,7 +56,7 @@ const (
 func AutoCreate(f AutoCreateFacts) (create []string, problems []Problem) {
 	for _, t := range f.Source {
 		switch {
-		case internalName(t.Name) || t.Denied || !f.Filters.Match(t.Name):
+		case internalName(t.Name) || t.Denied || t.FromHere || !f.Filters.Match(t.Name):
 			continue
 		case t.Name == schemasTopic && !f.Filters.NamesLiterally(t.Name):
 			continue

@@ -116,6 +116,17 @@ func (f Filters) MatchLocal(name string) bool {
 	})
 }
 
+// MatchRemote is Match among the filters that name REMOTE_MIRROR: they speak of this cluster's topics that are mirrored on the
+// other one, whose groups there have their offsets copied back here.
+func (f Filters) MatchRemote(name string) bool {
+	return f.match(name, func(one Filter) bool { return slices.Contains(one.TopicTypes, topicRemote) })
+}
+
+// NamesRemote reports whether any filter names REMOTE_MIRROR.
+func (f Filters) NamesRemote() bool {
+	return slices.ContainsFunc(f.list, func(one Filter) bool { return slices.Contains(one.TopicTypes, topicRemote) })
+}
+
 // NamesLiterally reports whether an INCLUDE names exactly this, and nothing excludes it.
 func (f Filters) NamesLiterally(name string) bool {
 	return f.Match(name) && slices.ContainsFunc(f.list, func(one Filter) bool {

@@ -18,6 +18,7 @@ type AutoCreate struct {
 	Here    Here
 	Prefix  func() string
 	Filters func() plan.Filters
+	Cluster string // this cluster's id
 }
 
 // Run looks once through all topics of the source. What could not be made is tried again in the
@@ -37,9 +38,14 @@ func (a *AutoCreate) Run(ctx context.Context) Result {
 		facts.Source = append(facts.Source, plan.SourceTopic{Name: t.Name, Internal: t.Internal, Denied: t.Err != nil})
 	}
 	create, problems := plan.AutoCreate(facts)
-	if facts.Prefix != "" && len(create) > 0 {
-		// With a prefix each turn of a circle of links would make a longer name: mirrors are not taken.
-		if err := markMirrors(ctx, src, create, facts.Source); err != nil {
+	// What this cluster gave to the source does not come back: its name is taken here. With a prefix each turn of a circle of links
+	// would make a longer name: mirrors are not taken at all.
+	doubtful := takenNames(facts)
+	if facts.Prefix != "" {
+		doubtful = append(doubtful, create...)
+	}
+	if len(doubtful) > 0 {
+		if err := a.markMirrors(ctx, src, doubtful, facts.Source); err != nil {
 			return a.failed(fmt.Errorf("ask which topics of the source are mirrors: %w", err))
 		}
 		create, problems = plan.AutoCreate(facts)
@@ -85,9 +91,20 @@ func (a *AutoCreate) createAll(ctx context.Context, names []string) []error {
 // topicsAtOnce is how many topics' configs are asked for in one call.
 const topicsAtOnce = 500
 
-// markMirrors marks the topics among names that the source shows as mirrors: one of ours does so by configs.
-func markMirrors(ctx context.Context, src Source, names []string, topics []plan.SourceTopic) error {
-	mirrors := map[string]bool{}
+// takenNames are the source topics that the filters take, but whose names are another topic's here.
+func takenNames(facts plan.AutoCreateFacts) []string {
+	var names []string
+	for _, t := range facts.Source {
+		if !t.Denied && facts.Filters.Match(t.Name) && facts.Taken(facts.Prefix+t.Name, t.Name) == plan.Foreign {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// markMirrors marks the topics among names that the source shows as mirrors: a hawser does so by configs.
+func (a *AutoCreate) markMirrors(ctx context.Context, src Source, names []string, topics []plan.SourceTopic) error {
+	mirrors, fromHere := map[string]bool{}, map[string]bool{}
 	for chunk := range slices.Chunk(names, topicsAtOnce) {
 		configs, err := src.TopicConfigs(ctx, chunk)
 		if err != nil {
@@ -95,10 +112,11 @@ func markMirrors(ctx context.Context, src Source, names []string, topics []plan.
 		}
 		for name, one := range configs {
 			mirrors[name] = plan.IsMirror(one.Values)
+			fromHere[name] = mirrors[name] && one.Values[plan.ConfigMirrorSourceCluster] == a.Cluster
 		}
 	}
 	for i := range topics {
-		topics[i].IsMirror = mirrors[topics[i].Name]
+		topics[i].IsMirror, topics[i].FromHere = mirrors[topics[i].Name], fromHere[topics[i].Name]
 	}
 	return nil
 }

@@ -18,9 +18,12 @@ const groupsAtOnce = 100
 // Offsets is the task ConsumerOffsetSync: groups' committed offsets on the source's
 // topics come over to their mirrors, clamped to what the mirrors hold.
 type Offsets struct {
-	Source  func() (Source, error)
-	Here    Here
-	Filters func() plan.Filters
+	Source func() (Source, error)
+	Here   Here
+	// Matches makes the test of which groups are copied, for a round.
+	Matches func() func(group string) bool
+	// Crosses makes the test of which are copied the other way as well, by the link's other half: they are not, and reported. nil: none.
+	Crosses func() func(group string) bool
 	Prefix  func() string // what is put before group names: the link's prefix or nothing
 	Count   func(OffsetCounts)
 }
@@ -30,7 +33,12 @@ type OffsetCounts struct{ Written, Lowered, Raised, Equal int }
 
 // Run does one round over all mirrors that follow.
 func (o *Offsets) Run(ctx context.Context) Result {
-	problems, counts, err := o.Sync(ctx, o.Here.Mirrors())
+	return o.Over(ctx, o.Here.Mirrors())
+}
+
+// Over does one round over some mirrors.
+func (o *Offsets) Over(ctx context.Context, mirrors []Mirror) Result {
+	problems, counts, err := o.Sync(ctx, mirrors)
 	if o.Count != nil {
 		o.Count(counts)
 	}
@@ -91,8 +99,9 @@ func (o *Offsets) SyncGroups(ctx context.Context, mirrors []Mirror, groups []str
 }
 
 func (o *Offsets) syncFrom(ctx context.Context, src Source, round *round, groups []string) (problems []GroupProblem, counts OffsetCounts, err error) {
-	filters := o.Filters()
-	groups = slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return !filters.MatchLocal(g) })
+	matches := o.Matches()
+	groups = slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return !matches(g) })
+	groups, problems = o.refuseCrossing(groups)
 	for chunk := range slices.Chunk(groups, groupsAtOnce) {
 		answers, err := src.GroupOffsets(ctx, chunk, round.sources)
 		if err != nil {
@@ -107,6 +116,24 @@ func (o *Offsets) syncFrom(ctx context.Context, src Source, round *round, groups
 		}
 	}
 	return problems, counts, nil
+}
+
+// refuseCrossing takes out the groups that the other half copies the other way: each side would overwrite the other's offsets.
+func (o *Offsets) refuseCrossing(groups []string) ([]string, []GroupProblem) {
+	if o.Crosses == nil {
+		return groups, nil
+	}
+	var problems []GroupProblem
+	crosses := o.Crosses()
+	groups = slices.DeleteFunc(groups, func(g string) bool {
+		if !crosses(g) {
+			return false
+		}
+		problems = append(problems, GroupProblem{Problem: plan.Problem{Code: string(mirror.Misconfiguration), Text: fmt.Sprintf(
+			"group %s is matched in both directions, by the filters of this half of the link and by those of the other one, so neither copies it: exclude it on one side, or give LOCAL_MIRROR and REMOTE_MIRROR to different groups", g)}})
+		return true
+	})
+	return groups, problems
 }
 
 // round is what one round reads once: names, bounds and what is committed here.

@@ -151,12 +151,12 @@ func (s *fakeSource) ACLs(context.Context) ([]plan.ACL, error) { return s.acls, 
 
 func of(s *fakeSource) func() (Source, error) { return func() (Source, error) { return s, nil } }
 
-func everyGroup() plan.Filters {
+func everyGroup() func(string) bool {
 	f, err := plan.ParseGroupFilters(`{"groupFilters":[{"name":"*","patternType":"LITERAL","filterType":"INCLUDE"},{"name":"tmp","patternType":"PREFIXED","filterType":"EXCLUDE"}]}`)
 	if err != nil {
 		panic(err)
 	}
-	return f
+	return f.MatchLocal
 }
 
 func commitAt(topic string, offset kafka.Offset) GroupOffsets {
@@ -169,7 +169,7 @@ func TestOffsetsAreCopiedUnderTheMirrorsName(t *testing.T) {
 		"a": commitAt("s", 95), "tmp1": commitAt("s", 1), "busy": commitAt("s", 1),
 		"gone": {Err: kafka.GroupIDNotFound}, "denied": {Err: kafka.GroupAuthorizationFailed},
 	}}
-	o := &Offsets{Source: of(s), Here: h, Filters: everyGroup, Prefix: func() string { return "w_" }}
+	o := &Offsets{Source: of(s), Here: h, Matches: everyGroup, Prefix: func() string { return "w_" }}
 	res := o.Run(t.Context())
 	at := kafka.TopicPartition{Topic: "w_s"}
 	if h.commits["w_a"][at].Offset != 90 || len(h.commits) != 1 {
@@ -186,7 +186,7 @@ func TestOffsetsAreCopiedUnderTheMirrorsName(t *testing.T) {
 func TestC26_OneCoordinatorOutOfReachHoldsNoOtherGroupUp(t *testing.T) {
 	h := &fakeHere{mirrors: []Mirror{{Topic: "s", Source: "s", Partitions: 1}}, end: 90}
 	s := &fakeSource{groups: []string{"a"}, groupsErr: errors.New("broker 2 is away"), offsets: map[string]GroupOffsets{"a": commitAt("s", 5)}}
-	o := &Offsets{Source: of(s), Here: h, Filters: everyGroup, Prefix: func() string { return "" }}
+	o := &Offsets{Source: of(s), Here: h, Matches: everyGroup, Prefix: func() string { return "" }}
 	res := o.Run(t.Context())
 	if res.Err != nil || len(res.Problems) != 1 || h.commits["a"][kafka.TopicPartition{Topic: "s"}].Offset != 5 {
 		t.Errorf("%+v, commits %v", res, h.commits)
@@ -205,7 +205,7 @@ func TestGroupsAreAskedInBoundedPieces(t *testing.T) {
 		s.groups = append(s.groups, g)
 		s.offsets[g] = commitAt("s", 5)
 	}
-	o := &Offsets{Source: of(s), Here: h, Filters: everyGroup, Prefix: func() string { return "" }}
+	o := &Offsets{Source: of(s), Here: h, Matches: everyGroup, Prefix: func() string { return "" }}
 	if res := o.Run(t.Context()); res.Changed != 250 || s.calls != 3 {
 		t.Errorf("%d written in %d calls", res.Changed, s.calls)
 	}
@@ -255,7 +255,10 @@ func TestC45_C49_AutoCreateGoesOnPastFailures(t *testing.T) {
 		topics:  []Topic{{Name: "a"}, {Name: "b"}, {Name: "taken"}, {Name: "ours"}, {Name: "mirror"}, {Name: "stopped"}},
 		configs: map[string]TopicConfigs{"mirror": {Values: map[string]string{plan.ConfigMirrorLink: "back"}}, "stopped": {Values: map[string]string{plan.ConfigMirrorLink: "back", plan.ConfigMirrorState: "STOPPED"}}},
 	}
-	a := &AutoCreate{Source: of(s), Here: h, Prefix: func() string { return "w_" }, Filters: func() plan.Filters { return filters }}
+	s.topics = append(s.topics, Topic{Name: "given"})
+	h.taken["w_given"] = plan.Foreign
+	s.configs["given"] = TopicConfigs{Values: map[string]string{plan.ConfigMirrorLink: "back", plan.ConfigMirrorSourceCluster: "own"}}
+	a := &AutoCreate{Source: of(s), Here: h, Prefix: func() string { return "w_" }, Filters: func() plan.Filters { return filters }, Cluster: "own"}
 	res := a.Run(t.Context())
 	slices.Sort(h.created)
 	if !slices.Equal(h.created, []string{"a", "stopped"}) {
