@@ -7,31 +7,44 @@ import (
 	"github.com/hawserio/hawser/link/mirror"
 )
 
-// Cells counts how often each cell of the two tables was asked for.
+const (
+	topicEvents = mirror.RestoredPaused + 1
+	partEvents  = mirror.StopStored + 1
+	parts       = mirror.Broken + 1
+	topicStates = mirror.Failed + 1
+)
+
+// counts is how often each cell of the two tables was asked for in one world.
+type counts struct {
+	topics [topicStates][topicEvents]int
+	parts  [parts][partEvents]int
+}
+
+// Cells adds up the counts of many schedules.
 type Cells struct {
-	mu     sync.Mutex
-	topics map[[2]uint8]int
-	parts  map[[2]uint8]int
+	mu  sync.Mutex // guards sum
+	sum counts
 }
 
 // NewCells counts from nought.
-func NewCells() *Cells {
-	return &Cells{topics: map[[2]uint8]int{}, parts: map[[2]uint8]int{}}
-}
+func NewCells() *Cells { return &Cells{} }
 
-func (c *Cells) topic(s mirror.State, e mirror.Event) {
-	if c != nil {
-		c.mu.Lock()
-		c.topics[[2]uint8{uint8(s), uint8(e)}]++
-		c.mu.Unlock()
+// add takes in one schedule's.
+func (c *Cells) add(one *counts) {
+	if c == nil {
+		return
 	}
-}
-
-func (c *Cells) part(p mirror.Part, e mirror.PartEvent, _ bool) {
-	if c != nil {
-		c.mu.Lock()
-		c.parts[[2]uint8{uint8(p), uint8(e)}]++
-		c.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for s := range one.topics {
+		for e, n := range one.topics[s] {
+			c.sum.topics[s][e] += n
+		}
+	}
+	for p := range one.parts {
+		for e, n := range one.parts[p] {
+			c.sum.parts[p][e] += n
+		}
 	}
 }
 
@@ -40,20 +53,17 @@ func (c *Cells) Below(least int) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var list []string
-	for s := mirror.State(0); ; s++ {
-		if _, err := mirror.ParseState(s.String()); err != nil {
-			break
-		}
-		for e := mirror.Event(0); e <= mirror.RestoredPaused; e++ {
-			if n := c.topics[[2]uint8{uint8(s), uint8(e)}]; n < least {
-				list = append(list, fmt.Sprintf("topic %v x %v: %d", s, e, n))
+	for s := range c.sum.topics {
+		for e, n := range c.sum.topics[s] {
+			if n < least {
+				list = append(list, fmt.Sprintf("topic %v x %v: %d", mirror.State(s), mirror.Event(e), n))
 			}
 		}
 	}
-	for p := mirror.Part(0); p <= mirror.Broken; p++ {
-		for e := mirror.PartEvent(0); e <= mirror.StopStored; e++ {
-			if n := c.parts[[2]uint8{uint8(p), uint8(e)}]; n < least {
-				list = append(list, fmt.Sprintf("partition %v x %v: %d", p, e, n))
+	for p := range c.sum.parts {
+		for e, n := range c.sum.parts[p] {
+			if n < least {
+				list = append(list, fmt.Sprintf("partition %v x %v: %d", mirror.Part(p), mirror.PartEvent(e), n))
 			}
 		}
 	}

@@ -120,7 +120,7 @@ func (pr *producer) send() {
 	}
 	role := c.topic.parts.List[pr.p].Role
 	topic := c.topic
-	a, err := part.Append(background, batch.Batches(slices.Clone(pr.retry)), c.confirm(pr.p))
+	a, err := part.Append(c.ctx, batch.Batches(slices.Clone(pr.retry)), c.confirm(pr.p))
 	if err == nil && role != meta.RoleOpen {
 		c.w.violate("NoProduceWhileMirroring", "%s-%d on %s took record %d as %s in %v", topicName, pr.p, c.name, pr.record, role, c.state())
 	}
@@ -131,7 +131,7 @@ func (pr *producer) send() {
 		if pr.kind != plainProducer && c.w.chance(10) {
 			return
 		}
-		err = part.WaitSynced(background, a.Next)
+		err = part.WaitSynced(c.ctx, a.Next)
 	}
 	c.w.log("%s-%d on %s: record %d of producer %d/%d sequence %d: %d %v", topicName, pr.p, c.name, pr.record, pr.id, pr.epoch, pr.sequence, a.Base, err)
 	c.alive()

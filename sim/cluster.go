@@ -43,6 +43,8 @@ type cluster struct {
 
 	// What does not.
 	owner  *partition.Owner
+	ctx    context.Context // ends with a crash: nobody waits for what a dead cluster does
+	cancel context.CancelFunc
 	shell  *shell
 	skew   time.Duration
 	random *rand.Rand // of what the owner draws
@@ -102,6 +104,7 @@ func (c *cluster) due(count *int) bool {
 		if *count--; *count == 0 {
 			c.dead = true
 			c.salvaged = c.mem.Crash(c.plan.seed)
+			c.cancel()
 		}
 	}
 	return c.dead
@@ -203,6 +206,7 @@ func (c *cluster) hook(storetest.Op) error {
 func (c *cluster) start() {
 	c.w.log("%s starts", c.name)
 	c.dead = false
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.mem.Hook(c.hook)
 	c.owner = partition.NewOwner(partition.Config{
 		ClusterID: c.name, ProducerPrefix: c.prefix, Workers: 1,

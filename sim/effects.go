@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"time"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
@@ -44,6 +45,16 @@ func (s *shell) fence() bool {
 	if c.state() != mirror.Stopping {
 		return true
 	}
+	if s.draining() {
+		// Nothing is fetched any more; what was written is synced before the stop points are stored.
+		c.w.pass(20 * time.Millisecond)
+		c.alive()
+		for p := range c.topic.Partitions {
+			s.part(p, mirror.StopOrdered)
+			s.part(p, mirror.Synced)
+		}
+		return false
+	}
 	var closed []int32
 	for p := range c.topic.Partitions {
 		s.part(p, mirror.StopOrdered)
@@ -51,7 +62,7 @@ func (s *shell) fence() bool {
 			closed = append(closed, p)
 		}
 	}
-	err := c.owner.StopMirrors(background, []kafka.TopicID{c.topic.ID}, "link")
+	err := c.owner.StopMirrors(c.ctx, []kafka.TopicID{c.topic.ID}, "link")
 	c.alive()
 	c.w.settle()
 	c.alive()
@@ -60,12 +71,21 @@ func (s *shell) fence() bool {
 		return false
 	}
 	for p := range c.topic.Partitions {
-		s.part(p, mirror.Synced)
 		s.part(p, mirror.StopStored)
 	}
 	s.checkStopped(closed)
 	s.find(mirror.Fenced)
 	return true
+}
+
+// draining reports whether a partition is not known to be synced yet.
+func (s *shell) draining() bool {
+	for p := range s.c.topic.Partitions {
+		if part := s.parts[p]; part != mirror.Fencing && part != mirror.Open {
+			return true
+		}
+	}
+	return false
 }
 
 // setUp gives the partitions of a new or widened mirror their starts: link/mirror_create.go's. It reports whether there was something to do.
@@ -86,7 +106,7 @@ func (s *shell) setUp() bool {
 		if err != nil {
 			return false
 		}
-		_ = c.part(p).BecomeMirror(background, e.start) // tried again
+		_ = c.part(p).BecomeMirror(c.ctx, e.start) // tried again
 		c.alive()
 		return true
 	}

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -33,8 +32,6 @@ type follower struct {
 	level   bool         // the source had nothing more when last asked
 	heard   bool         // the source has answered since fetching began
 }
-
-var background = context.Background()
 
 // assign fetches exactly what is to be fetched: link/running.go's assign and wanted.
 func (s *shell) assign() {
@@ -72,7 +69,7 @@ func (s *shell) advance(f *follower) {
 		} else {
 			s.fault(f, plan.SourceUnreachable)
 		}
-	case f.serial == 0 || s.c.w.chance(4):
+	case f.serial == 0 || s.c.w.chance(8):
 		s.ask(f, part, source)
 	}
 }
@@ -91,7 +88,7 @@ func (s *shell) ask(f *follower, part *partition.Partition, source *cluster) {
 	}
 	o := part.Offsets()
 	if f.start > o.LogStart && !f.splice && o.HighWatermark > o.LogStart {
-		err := part.FollowLogStart(background, o.Generation, f.start)
+		err := part.FollowLogStart(s.c.ctx, o.Generation, f.start)
 		c.alive()
 		if err != nil && !errors.Is(err, partition.ErrStale) {
 			c.w.violate("D4", "%s-%d on %s does not follow the log start %d: %v", topicName, f.p, c.name, f.start, err)
@@ -122,11 +119,16 @@ func (s *shell) ask(f *follower, part *partition.Partition, source *cluster) {
 	c.w.send(c, source, "fetch", func() {
 		answer := source.serve(a)
 		source.alive()
-		c.w.send(source, c, "fetched", func() {
+		back := func() {
 			if c.topic != nil && c.topic.ID == id {
 				c.shell.answered(a, answer)
 			}
-		})
+		}
+		if c.w.chance(3) || !c.w.reaches(c, source) {
+			c.w.send(source, c, "fetched", back)
+			return
+		}
+		back()
 	})
 }
 
@@ -254,7 +256,7 @@ func (s *shell) store(f *follower, part *partition.Partition, a ask, answer fetc
 }
 
 func (s *shell) append(part *partition.Partition, a ask, answer fetched) error {
-	err := part.AppendMirrored(background, partition.Mirrored{Generation: a.generation, FetchedAt: a.offset, Batches: slices.Clone(answer.batches)})
+	err := part.AppendMirrored(s.c.ctx, partition.Mirrored{Generation: a.generation, FetchedAt: a.offset, Batches: slices.Clone(answer.batches)})
 	s.c.alive()
 	s.c.w.log("%s-%d on %s takes %d bytes at %d: %v", topicName, a.partition, s.c.name, len(answer.batches), a.offset, err)
 	return err
@@ -278,7 +280,7 @@ func (s *shell) align(f *follower, part *partition.Partition, source *cluster) {
 		s.part(f.p, mirror.Aligned)
 	case plan.LookAgain:
 	case plan.Jump:
-		_, err := part.JumpTo(background, h.Generation, h.SourceStart, false)
+		_, err := part.JumpTo(s.c.ctx, h.Generation, h.SourceStart, false)
 		s.c.alive()
 		if err == nil {
 			f.mend, f.splice, f.noEpoch = false, true, true
@@ -324,7 +326,7 @@ func (s *shell) gather(f *follower, part *partition.Partition, source *cluster) 
 // carryOutCut truncates the mirror to what is common (rule E2).
 func (s *shell) carryOutCut(f *follower, part *partition.Partition) {
 	v := f.cut
-	err := part.TruncateMirror(background, f.cutGen, v.To, v.Why.Error())
+	err := part.TruncateMirror(s.c.ctx, f.cutGen, v.To, v.Why.Error())
 	s.c.alive()
 	s.c.w.log("%s-%d on %s cut to %d: %v", topicName, f.p, s.c.name, v.To, err)
 	f.cut, f.mend = nil, err != nil
@@ -371,6 +373,10 @@ func (s *shell) judge() {
 	}
 	// The finding is stored a moment later, whatever has been ordered meanwhile.
 	s.find(mirror.SourceFailed)
+	if s.c.w.chance(4) && !s.c.w.calm {
+		s.c.orderVerb(mirror.PauseAsked)
+	}
 }
 
-var limits = plan.Limits{Retry: 2 * time.Second, Unreachable: time.Second}
+// limits are short, so that they pass within a schedule.
+var limits = plan.Limits{Retry: 300 * time.Millisecond, Unreachable: 100 * time.Millisecond}

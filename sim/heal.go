@@ -192,8 +192,8 @@ func (c *cluster) mustTakeRecords() {
 		b, err := batch.Build(batch.Spec{ProducerID: kafka.NoProducerID, ProducerEpoch: -1, BaseSequence: -1}, []batch.Record{{Key: []byte("end")}})
 		if err == nil {
 			var a partition.Appended
-			if a, err = c.part(p).Append(background, batch.Batches(b), nil); err == nil {
-				err = c.part(p).WaitSynced(background, a.Next)
+			if a, err = c.part(p).Append(c.ctx, batch.Batches(b), nil); err == nil {
+				err = c.part(p).WaitSynced(c.ctx, a.Next)
 			}
 		}
 		if err != nil {

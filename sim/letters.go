@@ -1,18 +1,20 @@
 package sim
 
+import "strings"
+
 // letter is a message between two clusters, a request or an answer. What it does is a function of the receiver; it is
 // told whether the letter is one that came late or twice only by what it finds.
 type letter struct {
 	from, to int
 	what     string
 	deliver  func()
-	age      int
+	talk     bool // of a reversal, a restore, or a finding
 }
 
 // send puts a letter into the net.
 func (w *world) send(from, to *cluster, what string, deliver func()) {
 	w.did = true
-	w.letters = append(w.letters, &letter{from: from.index, to: to.index, what: what, deliver: deliver})
+	w.letters = append(w.letters, &letter{from: from.index, to: to.index, what: what, deliver: deliver, talk: !strings.HasPrefix(what, "fetch") && !strings.HasPrefix(what, "group")})
 	if len(w.letters) > lettersMax {
 		w.letters = w.letters[1:]
 	}
@@ -20,9 +22,6 @@ func (w *world) send(from, to *cluster, what string, deliver func()) {
 
 // lettersMax bounds what is under way; the oldest is lost.
 const lettersMax = 40
-
-// lateAfter is the age, in letters delivered, from which a letter counts as late.
-const lateAfter = 8
 
 func pairOf(a, b int) [2]int { return [2]int{min(a, b), max(a, b)} }
 
@@ -42,6 +41,9 @@ func (w *world) carry() {
 		if w.chance(6) {
 			at = w.random.IntN(len(w.letters))
 		}
+		if w.chance(2) {
+			at = w.talk(at)
+		}
 	}
 	w.did = true
 	l := w.letters[at]
@@ -55,8 +57,15 @@ func (w *world) carry() {
 		w.log("letter lost: %s", l.what)
 		return
 	}
-	for _, other := range w.letters {
-		other.age++
-	}
 	l.deliver()
+}
+
+// talk is the oldest letter that two shells talk by, of which there are few beside fetches; else the one given.
+func (w *world) talk(otherwise int) int {
+	for i, l := range w.letters {
+		if l.talk {
+			return i
+		}
+	}
+	return otherwise
 }

@@ -39,6 +39,10 @@ func (w *world) order(c *cluster) func() {
 	case w.profile.turnsOnly:
 		return w.orderOfTurns(c)
 	}
+	if c.inTheMiddle() && w.chance(2) {
+		e := []mirror.Event{mirror.FailoverAsked, mirror.FailoverForced, mirror.ResumeAsked}[w.random.IntN(3)]
+		return func() { c.orderVerb(e) }
+	}
 	switch n := w.random.IntN(20); {
 	case n < 3:
 		return func() { c.orderVerb(mirror.PauseAsked) }
@@ -72,12 +76,12 @@ func (w *world) order(c *cluster) func() {
 // orderVerb gives an order as link/orders.go does: judged by the table, stored, then acted on.
 func (c *cluster) orderVerb(e mirror.Event) {
 	now := c.state()
-	if e == mirror.ResumeAsked && now == mirror.Failed && c.proven() {
+	if e == mirror.ResumeAsked && (now == mirror.Failed || now == mirror.Paused && c.w.chance(4)) && c.proven() {
 		e = mirror.ResumeProven
 	}
 	c.w.log("order to %s, %v: %v", c.name, now, e)
-	if now == mirror.HandedOver && e == mirror.FailoverAsked {
-		c.shell.hearMirror(c.topic.rec, true) // refused, unless the mirror ends the reversal
+	if (now == mirror.HandedOver || now == mirror.PendingMirror && c.w.chance(2)) && e == mirror.FailoverAsked {
+		c.shell.hearMirror(c.topic.rec, true) // after the hand-over only what the mirror says counts
 	}
 	if c.opensBeside(now, e) {
 		c.w.twoWritable = true

@@ -70,6 +70,9 @@ func (c *cluster) epochEnd(p int32, current, wanted kafka.LeaderEpoch) (kafka.Le
 
 // serve answers a fetch.
 func (c *cluster) serve(a ask) fetched {
+	if c.denies {
+		return fetched{err: kafka.TopicAuthorizationFailed}
+	}
 	if c.plain != nil {
 		return c.plain.serve(a)
 	}

@@ -238,11 +238,16 @@ func (k *plainKafka) trouble() {
 	}
 	p := w.random.IntN(len(k.logs))
 	l := k.logs[p]
-	switch w.random.IntN(8) {
-	case 0, 1:
+	if k.mirrored(int32(p)) && w.chance(2) {
+		l.elect(max(0, len(l.batches)-1-w.random.IntN(3)))
+		w.log("%s-%d on %s: an unclean election, epoch %d, end %d", topicName, p, k.c.name, l.epoch, l.end())
+		return
+	}
+	switch w.random.IntN(10) {
+	case 0, 8:
 		l.elect(len(l.batches))
 		w.log("%s-%d on %s: a new leader, epoch %d", topicName, p, k.c.name, l.epoch)
-	case 2, 3:
+	case 1, 2, 3:
 		l.elect(max(0, len(l.batches)-1-w.random.IntN(4)))
 		w.log("%s-%d on %s: an unclean election, epoch %d, end %d", topicName, p, k.c.name, l.epoch, l.end())
 	case 4, 5:
@@ -259,4 +264,14 @@ func (k *plainKafka) trouble() {
 			w.log("%s: the topic is deleted", k.c.name)
 		}
 	}
+}
+
+// mirrored reports whether a mirror has all of the log: then an election that loses some of it hurts.
+func (k *plainKafka) mirrored(p int32) bool {
+	for _, c := range k.c.w.clusters {
+		if c.upstream == k.c && c.topic != nil && p < c.topic.Partitions && k.logs[p].tip != nil && c.topic.seen[p].tip == k.logs[p].tip {
+			return true
+		}
+	}
+	return false
 }

@@ -92,7 +92,7 @@ func (c *cluster) answerPledge(asker *cluster, id string, topic kafka.TopicID) (
 		return 0, kafka.UnknownTopicOrPartition
 	}
 	if err := plan.MayPledge(c.pledgeFacts(), id, topic, asker.name); err != nil {
-		c.w.opts.Cells.topic(c.state(), mirror.PledgeAsked)
+		c.w.counts.topics[c.state()][mirror.PledgeAsked]++
 		return 0, err
 	}
 	err = c.shell.step(mirror.PledgeAsked, func(rec *record) {
@@ -254,7 +254,7 @@ func (s *shell) quarantine(m *record) {
 	for p, one := range m.turn.cuts {
 		part := c.owner.Get(kafka.PartitionID{Topic: q.ID, Partition: int32(p)})
 		if part.Offsets().Role != meta.RoleMirror {
-			err := part.BecomeMirror(background, one.tail)
+			err := part.BecomeMirror(c.ctx, one.tail)
 			c.alive()
 			if err != nil {
 				c.w.log("%s: begin a quarantine: %v", c.name, err)
@@ -264,7 +264,7 @@ func (s *shell) quarantine(m *record) {
 		if one.kept {
 			continue
 		}
-		err := c.owner.CopyTail(background, kafka.PartitionID{Topic: c.topic.ID, Partition: int32(p)}, part.ID(), one.tail, one.end)
+		err := c.owner.CopyTail(c.ctx, kafka.PartitionID{Topic: c.topic.ID, Partition: int32(p)}, part.ID(), one.tail, one.end)
 		c.alive()
 		if err != nil {
 			c.w.log("%s: copy a tail: %v", c.name, err)
@@ -325,7 +325,7 @@ func (c *cluster) dropPledge(id string) {
 
 // checkRestoreCut: what stays of a log is a prefix of the other side's, and what is no prefix goes (rules T1 to T5).
 func (w *world) checkRestoreCut(c, peer *cluster, p int32, cut restoreCut) {
-	if cut.to == kafka.NoOffset || int(p) >= len(peer.topic.seen) {
+	if cut.to == kafka.NoOffset || peer.topic == nil || int(p) >= len(peer.topic.seen) {
 		return
 	}
 	mine, theirs := c.topic.seen[p], peer.topic.seen[p]

@@ -16,6 +16,7 @@ type profile struct {
 	crashes   int // one event in so many, per cluster
 	losses    int // one letter in so many
 	doubles   int
+	slow      bool // few records are produced: mirrors are level most of the time
 	segment   int64
 	compact   bool
 	turns     bool // reversals and restores
@@ -36,19 +37,15 @@ const (
 )
 
 func drawProfile(r *rand.Rand) profile {
-	p := profile{name: "", layout: layout(r.IntN(int(layouts))), crashes: 60, losses: 12, doubles: 12, segment: 1 << 20, orders: 8, troubles: 6, news: 8}
-	if r.IntN(3) == 0 {
-		p.crashes = 12
+	often := func(some ...int) int { return some[r.IntN(len(some))] }
+	p := profile{
+		layout: layout(r.IntN(int(layouts))), crashes: often(25, 80, 400), losses: often(8, 30, 200), doubles: often(8, 30, 200), segment: 1 << 20,
+		orders: often(4, 8, 16), troubles: often(1, 3, 8, 16),
 	}
 	if r.IntN(4) == 0 {
 		p.segment = 400
 	}
-	if r.IntN(4) == 0 {
-		p.orders = 25
-	}
-	if r.IntN(4) == 0 {
-		p.troubles = 20
-	}
+	p.slow = r.IntN(3) > 0
 	if p.layout == pair || p.layout == chain {
 		p.turns = r.IntN(5) > 0
 		p.turnsOnly = p.layout == pair && r.IntN(2) == 0
@@ -101,21 +98,27 @@ func (w *world) build() {
 
 // pick draws the next event.
 func (w *world) pick() func() {
+	if do := w.recover(); do != nil {
+		return do
+	}
 	c := w.clusters[w.random.IntN(len(w.clusters))]
+	if w.chance(2) {
+		c = w.inTheMiddle(c)
+	}
 	p := &w.profile
 	for {
-		switch n := w.random.IntN(120 + p.orders + p.troubles + p.news); {
-		case n < 40:
+		switch n := w.random.IntN(120 + p.orders + p.troubles); {
+		case n < 42:
 			return w.carry
-		case n < 75:
+		case n < 82:
 			if c.owner != nil {
 				return c.shell.work
 			}
-		case n < 90:
-			if len(w.producers) > 0 {
+		case n < 94:
+			if len(w.producers) > 0 && (!p.slow || w.chance(3)) {
 				return w.producers[w.random.IntN(len(w.producers))].step
 			}
-		case n < 100:
+		case n < 102:
 			if len(w.consumers) > 0 {
 				return w.consumers[w.random.IntN(len(w.consumers))].step
 			}
@@ -128,30 +131,100 @@ func (w *world) pick() func() {
 			}
 			return func() { w.pass(d) }
 		case n < 120:
-			if !c.up() {
-				return c.start
+			if c.owner != nil {
+				return c.shell.work
 			}
 		case n < 120+p.orders:
 			if do := w.order(c); do != nil {
 				return do
 			}
-		case n < 120+p.orders+p.troubles:
-			return w.trouble(c)
 		default:
-			return w.news(c)
+			return w.trouble(c)
 		}
 	}
 }
 
-// newsAtOnce is how much comes late together.
-const newsAtOnce = 12
+// recover ends a fault, if there is one and it has lasted long enough: nothing is to be learned from clusters that only stand still.
+func (w *world) recover() func() {
+	for i, c := range w.clusters {
+		switch {
+		case !c.up() && w.chance(6):
+			return c.start
+		case c.denies && w.chance(15), c.corrupts && w.chance(15):
+			return func() {
+				c.denies, c.corrupts = false, false
+				w.log("%s serves well again", c.name)
+			}
+		case c.plain != nil && !c.plain.made && w.chance(20):
+			return c.plain.trouble
+		case c.linkStops && w.chance(12) && c.owner != nil:
+			return func() {
+				c.put(func() { c.linkStops = false })
+				w.log("%s: link goes on", c.name)
+			}
+		}
+		for j := range i {
+			if pair := pairOf(i, j); w.parted[pair] && w.chance(10) {
+				return func() {
+					w.parted[pair] = false
+					w.log("%s and %s: together again", w.clusters[j].name, c.name)
+				}
+			}
+		}
+	}
+	return nil
+}
 
-// news brings something late.
-func (w *world) news(c *cluster) func() {
-	return func() {
-		for range newsAtOnce {
-			w.late(c, mirror.Event(w.random.IntN(int(mirror.RestoredPaused)+1)))
-			w.latePart(c, int32(w.random.IntN(2)), mirror.PartEvent(w.random.IntN(int(mirror.StopStored)+1)))
+// inTheMiddle is a cluster that is in a state which does not last, or failed, if there is one; else the one given.
+func (w *world) inTheMiddle(otherwise *cluster) *cluster {
+	from := w.random.IntN(len(w.clusters))
+	for i := range w.clusters {
+		if c := w.clusters[(from+i)%len(w.clusters)]; c.inTheMiddle() {
+			return c
+		}
+	}
+	return otherwise
+}
+
+func (c *cluster) inTheMiddle() bool {
+	if c.owner == nil || c.topic == nil {
+		return false
+	}
+	switch c.state() {
+	case mirror.Active, mirror.Paused, mirror.Stopped:
+		return false
+	}
+	return true
+}
+
+const (
+	newsAtOnce = 2  // of all states
+	newsOfRare = 24 // of those that do not last
+)
+
+// lateNews brings what comes too late to matter: what the other side said in an earlier round, what a fetcher found before it was
+// stopped, an order that is refused. It happens between all events, and counts as none.
+func (w *world) lateNews() {
+	for _, c := range w.clusters {
+		if c.topic == nil || c.owner == nil {
+			continue
+		}
+		n := newsAtOnce
+		if c.inTheMiddle() {
+			n = newsOfRare
+		}
+		for range n {
+			w.late(c, mirror.Event(w.random.IntN(int(topicEvents))))
+		}
+		for p := range c.topic.Partitions {
+			n := newsAtOnce
+			switch c.shell.parts[p] {
+			case mirror.Cutting, mirror.Fencing, mirror.Draining, mirror.Frozen, mirror.Faulty, mirror.Broken:
+				n = newsOfRare
+			}
+			for range n {
+				w.latePart(c, p, mirror.PartEvent(w.random.IntN(int(partEvents))))
+			}
 		}
 	}
 }
@@ -200,15 +273,15 @@ func (w *world) trouble(c *cluster) func() {
 			other := w.clusters[w.random.IntN(len(w.clusters))]
 			pair := pairOf(c.index, other.index)
 			if c != other {
-				w.parted[pair] = !w.parted[pair]
-				w.log("%s and %s: parted %v", c.name, other.name, w.parted[pair])
+				w.parted[pair] = true
+				w.log("%s and %s: parted", c.name, other.name)
 			}
 		case n == 7:
-			c.denies = !c.denies
-			w.log("%s refuses its links: %v", c.name, c.denies)
+			c.denies = true
+			w.log("%s refuses its links", c.name)
 		case n == 8:
-			c.corrupts = !c.corrupts && w.chance(2)
-			w.log("%s serves broken batches: %v", c.name, c.corrupts)
+			c.corrupts = true
+			w.log("%s serves broken batches", c.name)
 		default:
 			c.skew += time.Duration(w.random.Int64N(int64(4*time.Second))) - 2*time.Second
 			w.log("%s: its clock is %v off", c.name, c.skew)

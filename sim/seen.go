@@ -107,9 +107,8 @@ func (w *world) took(c *cluster, p int32, s *seen, entry meta.Partition, b batch
 		return
 	}
 	n := w.ledger.find(s.root, b)
-	if n == nil && entry.Role == meta.RoleMirror && s.tip == nil {
-		// An empty mirror of a topic that cannot be told from the one made anew under its name.
-		s.root = c.topic.rec.upstream.rootOf(p)
+	if n == nil && entry.Role == meta.RoleMirror && c.topic.rec.upstream.indistinct(p, s) {
+		s.root, s.tip = c.topic.rec.upstream.rootOf(p), nil
 		n = w.ledger.find(s.root, b)
 	}
 	if n == nil {
@@ -149,4 +148,13 @@ func readFrom(part *partition.Partition, from, to kafka.Offset) []batch.Batch {
 		}
 	}
 	return list
+}
+
+// indistinct reports whether nobody can tell this topic from the one that a mirror has copied so far: a topic was made anew under
+// the name on a Kafka that gives topics no ids, and has removed all that could be compared.
+func (c *cluster) indistinct(p int32, mirrored *seen) bool {
+	if c.plain == nil || !c.plain.made || int(p) >= len(c.plain.logs) {
+		return mirrored.tip == nil
+	}
+	return mirrored.tip == nil || !c.plain.withIDs && c.plain.logs[p].start >= mirrored.end()
 }

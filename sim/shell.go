@@ -88,7 +88,7 @@ func (s *shell) partNow(p int32) mirror.Part {
 func (s *shell) part(p int32, e mirror.PartEvent) {
 	now := s.parts[p]
 	next, err := mirror.StepPart(now, e)
-	s.c.w.opts.Cells.part(now, e, next != now || err != nil)
+	s.c.w.counts.parts[now][e]++
 	if err != nil {
 		s.c.w.violate("PartitionTable", "%s-%d on %s is %v and met %v: %v", topicName, p, s.c.name, now, e, err)
 		return
@@ -101,7 +101,7 @@ func (s *shell) step(e mirror.Event, more func(*record)) error {
 	c := s.c
 	now := c.state()
 	next, effects, err := mirror.Step(now, e)
-	c.w.opts.Cells.topic(now, e)
+	c.w.counts.topics[now][e]++
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (w *world) late(c *cluster, e mirror.Event) {
 	now := c.state()
 	next, effects, err := mirror.Step(now, e)
 	if err != nil || next == now && len(effects) == 0 {
-		w.opts.Cells.topic(now, e)
+		w.counts.topics[now][e]++
 	}
 }
 
@@ -183,7 +183,7 @@ func (w *world) latePart(c *cluster, p int32, e mirror.PartEvent) {
 	now := c.shell.parts[p]
 	next, err := mirror.StepPart(now, e)
 	if err != nil || next == now {
-		w.opts.Cells.part(now, e, err != nil)
+		w.counts.parts[now][e]++
 	}
 }
 

@@ -236,7 +236,7 @@ func (c *cluster) answerFreeze(asker *cluster, id string, mirrorID, wanted kafka
 		return
 	}
 	if err := plan.MayFreeze(c.sideFacts(), id); err != nil {
-		c.w.opts.Cells.topic(c.state(), mirror.FreezeAsked)
+		c.w.counts.topics[c.state()][mirror.FreezeAsked]++
 		reply(nil, err)
 		return
 	}
@@ -299,7 +299,7 @@ func (c *cluster) answerHandOver(id string, wanted kafka.TopicID, reached []kafk
 		return kafka.UnknownTopicOrPartition
 	}
 	if err := plan.MayHandOver(c.sideFacts(), id); err != nil {
-		c.w.opts.Cells.topic(c.state(), mirror.HandOverAsked)
+		c.w.counts.topics[c.state()][mirror.HandOverAsked]++
 		return err
 	}
 	ends := c.frozenEnds(id)
@@ -336,7 +336,7 @@ func (s *shell) freeze(m *record) {
 	for p := range c.topic.Partitions {
 		s.part(p, mirror.FreezeOrdered)
 	}
-	_, err := c.owner.Freeze(background, c.topic.ID, m.turn.id)
+	_, err := c.owner.Freeze(c.ctx, c.topic.ID, m.turn.id)
 	c.w.log("%s freezes for %s: %v", c.name, m.turn.id, err)
 	c.alive()
 }
@@ -369,7 +369,7 @@ func (s *shell) hearMirror(m *record, end bool) {
 // reopen opens a frozen topic for producers again.
 func (s *shell) reopen(m *record) {
 	c := s.c
-	err := c.owner.Unfreeze(background, c.topic.ID, m.turn.id)
+	err := c.owner.Unfreeze(c.ctx, c.topic.ID, m.turn.id)
 	c.w.log("%s opens again after %s: %v", c.name, m.turn.id, err)
 	c.alive()
 	if err != nil {
@@ -391,7 +391,7 @@ func (s *shell) finishTurn(m *record) {
 	c := s.c
 	if c.frozenFor(m.turn.id) {
 		if m.State == mirror.Stopped {
-			err := c.owner.Unfreeze(background, c.topic.ID, m.turn.id)
+			err := c.owner.Unfreeze(c.ctx, c.topic.ID, m.turn.id)
 			c.alive()
 			c.w.log("%s opens what is frozen: %v", c.name, err)
 			return
@@ -419,7 +419,7 @@ func (s *shell) turnIntoMirror(m *record) {
 // becomeMirror turns frozen partitions into mirrors that end at ends.
 func (s *shell) becomeMirror(m *record, ends []kafka.Offset) {
 	c := s.c
-	err := c.owner.FrozenBecomeMirror(background, c.topic.ID, m.turn.id, m.upstream.name, ends)
+	err := c.owner.FrozenBecomeMirror(c.ctx, c.topic.ID, m.turn.id, m.upstream.name, ends)
 	c.w.log("%s follows %s from %v: %v", c.name, m.upstream.name, ends, err)
 	c.alive()
 	if err == nil {

@@ -73,10 +73,10 @@ func (c *cluster) finishTxn(t *txn) error {
 		if t.commit {
 			marker = batch.Commit
 		}
-		a, err := part.AppendMarker(background, t.id, t.epoch, marker, 0)
+		a, err := part.AppendMarker(c.ctx, t.id, t.epoch, marker, 0)
 		c.alive()
 		if err == nil {
-			err = part.WaitSynced(background, a.Next)
+			err = part.WaitSynced(c.ctx, a.Next)
 			c.alive()
 		}
 		if err != nil {

@@ -43,6 +43,7 @@ const traceKept = 60
 // world is the clusters of one schedule, and what is between them.
 type world struct {
 	opts       Options
+	counts     counts
 	random     *rand.Rand
 	profile    profile
 	clusters   []*cluster
@@ -74,6 +75,7 @@ func Run(opts Options) Result {
 	if w.err == nil {
 		w.heal()
 	}
+	opts.Cells.add(&w.counts)
 	return Result{opts.Seed, w.events, w.err, w.trace}
 }
 
@@ -118,6 +120,7 @@ func (w *world) chance(n int) bool { return w.random.IntN(n) == 0 }
 // event does one thing, then checks everything.
 func (w *world) event() {
 	w.did = false
+	w.lateNews()
 	w.try(w.pick())
 	w.settle()
 	w.check()

@@ -126,7 +126,7 @@ func FindCut(mine, peer LogFacts, common kafka.Offset, unseen bool) Cut {
 	case common == kafka.NoOffset:
 		return full(mine.Start, min(mine.Start, partedBy(mine, peer)), fmt.Sprintf("it holds [%d, %d) and the other side [%d, %d): nothing can be compared", mine.Start, mine.End, peer.Start, peer.End))
 	case mine.Start > common || mine.Start == common && mine.Start > peer.Start:
-		return full(common, common, fmt.Sprintf("it begins at offset %d, above what both sides have", mine.Start))
+		return full(common, min(common, partedBy(mine, peer)), fmt.Sprintf("it begins at offset %d, above what both sides have", mine.Start))
 	case mine.CleanedTo > common && mine.End > common:
 		return full(common, common, fmt.Sprintf("its cleaner has used records up to offset %d, which go, to remove others", mine.CleanedTo))
 	case unseen:
@@ -146,12 +146,14 @@ func FindCut(mine, peer LogFacts, common kafka.Offset, unseen bool) Cut {
 	return Cut{To: to, Tail: to, Groups: to}
 }
 
-// partedBy is where two histories that nothing is left to compare of have parted at the latest: what the mirror among them had
-// when it stopped, and no more than the shorter one.
+// partedBy is an offset below which two histories that nothing is left to compare of have certainly not parted: what the mirror among them
+// had when it stopped, and no more than the shorter one. Of two recorded stops the later may be of one that stopped after it had parted.
 func partedBy(mine, peer LogFacts) kafka.Offset {
 	end := min(mine.End, peer.End)
-	if stop := max(mine.Stop, peer.Stop); stop != kafka.NoOffset {
-		end = min(end, stop)
+	for _, stop := range []kafka.Offset{mine.Stop, peer.Stop} {
+		if stop != kafka.NoOffset {
+			end = min(end, stop)
+		}
 	}
 	return end
 }
