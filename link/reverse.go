@@ -202,7 +202,7 @@ func stopPoints(states *meta.Partitions) []kafka.Offset {
 
 // turnFacts is a record in link/plan's words.
 func turnFacts(m topicMirror) plan.TurnFacts {
-	f := plan.TurnFacts{State: m.state, Topic: m.rec.Topic, Turns: m.rec.Turns, Recorded: true}
+	f := plan.TurnFacts{State: m.state, Topic: m.rec.Topic, Turns: m.rec.Turns, Stopped: m.rec.TurnsStopped, Recorded: true}
 	if t := m.rec.Turn; t != nil && !t.Restore {
 		f.ID, f.Over, f.Handed, f.Paused = t.ID, t.Over, t.Handed, t.Paused
 	}

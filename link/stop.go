@@ -51,6 +51,7 @@ func (r *running) finishStops(ctx context.Context, mirrors []topicMirror) {
 			return false
 		}
 		r.move(rec, mirror.Fenced, now)
+		rec.TurnsStopped = rec.Turns
 		rec.LastSourceFetchOffset = lasts[rec.Topic]
 		rec.Error, rec.ErrorText = "", ""
 		return true

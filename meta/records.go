@@ -146,6 +146,8 @@ type Mirror struct {
 	// Turn is the reversal or restore that the topic is in or was in last; Turns counts those that it ordered itself.
 	Turn  *Turn `json:"turn,omitempty"`
 	Turns int64 `json:"turns,omitempty"`
+	// TurnsStopped is Turns when the topic last became an ordinary one: since those turns it may have been written to.
+	TurnsStopped int64 `json:"turns_stopped,omitempty"`
 	// Pledge is set while another cluster's topic is being restored from this one.
 	Pledge *Pledge `json:"pledge,omitempty"`
 	// LastSourceFetchOffset by partition, written when it stops; -1 for never.

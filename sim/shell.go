@@ -17,6 +17,8 @@ type record struct {
 	turn     *turn
 	turns    int64 // how many turns the topic has ordered
 	pledge   *pledge
+	// turnsStopped is turns when the topic last became an ordinary one.
+	turnsStopped int64
 }
 
 // shell is what runs of a cluster's link, from one start to the next.
@@ -121,6 +123,9 @@ func (s *shell) step(e mirror.Event, more func(*record)) error {
 		t := *rec.turn
 		t.over = true
 		rec.turn = &t
+	}
+	if e == mirror.Fenced {
+		rec.turnsStopped = rec.turns
 	}
 	if more != nil {
 		more(&rec)

@@ -139,7 +139,7 @@ func (c *cluster) sideFacts() plan.SideFacts {
 
 func (c *cluster) turnFacts() plan.TurnFacts {
 	rec := c.topic.rec
-	f := plan.TurnFacts{State: rec.State, Topic: c.topic.ID, Turns: rec.turns, Recorded: true}
+	f := plan.TurnFacts{State: rec.State, Topic: c.topic.ID, Turns: rec.turns, Stopped: rec.turnsStopped, Recorded: true}
 	if t := rec.turn; t != nil && !t.restore {
 		f.ID, f.Over, f.Handed, f.Paused = t.id, t.over, t.handed, t.paused
 	}

@@ -78,6 +78,8 @@ type TurnFacts struct {
 	Handed   bool   // the source handed over: STOPPING and STOPPED complete it
 	Paused   bool   // ordered with pause
 	Recorded bool   // there is a mirror record at all
+	// Stopped is how many turns the topic had ordered when it last became an ordinary topic: since those it may have been written to.
+	Stopped int64
 }
 
 // Speak is what the mirror's side says of the reversal id (rules R1, R4). It never says Dead before its own record does.
@@ -87,12 +89,17 @@ func Speak(f TurnFacts, id string) Word {
 		return Unheard
 	}
 	current := f.ID == id && !f.Over
+	dead := Dead
+	if n <= f.Stopped {
+		// It has been an ordinary topic since, perhaps by completing this very reversal, and is a mirror of another one by now.
+		dead = Aborted
+	}
 	switch f.State {
 	case mirror.PendingSynchronize, mirror.PendingHandOver:
 		if current {
 			return Live
 		}
-		return Dead // an earlier one; another is under way
+		return dead // an earlier one; another is under way
 	case mirror.Stopping:
 		if current && f.Handed {
 			return Live
@@ -107,7 +114,7 @@ func Speak(f TurnFacts, id string) Word {
 		}
 		return Aborted
 	case mirror.Active, mirror.Paused, mirror.PendingStopped, mirror.Failed:
-		return Dead
+		return dead
 	}
 	// Its side of the topic is in another turn by now, and may have been written to before.
 	return Aborted

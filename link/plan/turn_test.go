@@ -45,6 +45,9 @@ func TestR1_R4_WhatTheMirrorSaysOfAReversal(t *testing.T) {
 		{"an earlier one of a topic that is stopped", at(mirror.Stopped, second, false, true, false), first, Aborted},
 		{"completed, and in another turn by now", at(mirror.PendingMirror, "x", false, false, false), second, Aborted},
 		{"never ordered", at(mirror.Active, second, true, false, false), TurnID(topic, 3), Unheard},
+		{"completed, and a mirror of a third since", TurnFacts{State: mirror.Active, Topic: topic, Turns: 1, Stopped: 1, ID: second, Recorded: true}, first, Aborted},
+		{"completed, and in a turn of its own since", TurnFacts{State: mirror.PendingSynchronize, Topic: topic, Turns: 2, Stopped: 1, ID: second, Recorded: true}, first, Aborted},
+		{"dead since it last stopped", TurnFacts{State: mirror.Active, Topic: topic, Turns: 2, Stopped: 1, ID: second, Over: true, Recorded: true}, second, Dead},
 		{"of another topic", at(mirror.Active, second, true, false, false), TurnID(kafka.NewTopicID(), 1), Unheard},
 		{"no record", TurnFacts{Topic: topic, Turns: 2}, second, Unheard},
 	} {
