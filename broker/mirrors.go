@@ -75,11 +75,41 @@ func (m *mirrors) give(ctx context.Context, topic kafka.TopicID, order string, v
 	if !ok {
 		return kafka.Errorf(kafka.InvalidConfig, "%s=%s is no order; it must be one of %s", handler.MirrorOrderConfig, order, strings.Join(slices.Sorted(maps.Keys(verbs)), ", "))
 	}
-	info, _, ok := m.of(topic)
+	info, live, ok := m.of(topic)
+	if verb == link.TruncateAndRestore && !live {
+		return m.giveRestore(ctx, topic, info.Link, validateOnly)
+	}
 	if !ok {
 		return kafka.Errorf(kafka.InvalidRequest, "The topic is not a mirror topic, so it takes no %s.", order)
 	}
-	outcomes, err := m.b.links.Order(ctx, info.Link, verb, []string{info.Topic}, "", validateOnly)
+	return m.giveOver(ctx, info.Link, verb, info.Topic, validateOnly)
+}
+
+// giveRestore restores an ordinary topic over the link whose other side mirrored it: that of its record, else the one
+// bidirectional link over which it can be restored.
+func (m *mirrors) giveRestore(ctx context.Context, topic kafka.TopicID, over string, validateOnly bool) error {
+	known := m.b.topics.ByID(topic)
+	if known == nil {
+		return errNoTopic
+	}
+	last := kafka.Errorf(kafka.InvalidRequest, "Topic '%s' cannot be restored: there is no bidirectional cluster link.", known.Name)
+	for _, info := range m.b.links.List() {
+		if info.Mode != "BIDIRECTIONAL" || over != "" && info.Name != over {
+			continue
+		}
+		if last = m.giveOver(ctx, info.Name, link.TruncateAndRestore, known.Name, true); last != nil {
+			continue
+		}
+		if validateOnly {
+			return nil
+		}
+		return m.giveOver(ctx, info.Name, link.TruncateAndRestore, known.Name, false)
+	}
+	return last
+}
+
+func (m *mirrors) giveOver(ctx context.Context, over string, verb link.Verb, topic string, validateOnly bool) error {
+	outcomes, err := m.b.links.Order(ctx, over, verb, []string{topic}, "", validateOnly)
 	if err != nil {
 		return kafkaError(err)
 	}

@@ -435,3 +435,111 @@ func TestReverseUnderAPrefix(t *testing.T) {
 		t.Errorf("A has %s, B has %s", have, want)
 	}
 }
+
+// Any AdminClient reverses and restores, by an incremental change of hawser.mirror.order.
+func TestAdminClientReversesAndRestores(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	a.create("t", 1)
+	a.must(a.put("t", 1, 2, "x"))
+	b.mirror("t")
+	b.ends("t", 1, 2)
+	order := func(s *site, verb string) error {
+		rs, err := kadm.NewClient(s.kgo).AlterTopicConfigs(within(t), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "hawser.mirror.order", Value: &verb}}, "t")
+		if err == nil {
+			err = rs[0].Err
+		}
+		return err
+	}
+	b.must(order(b, "failover"))
+	b.status("t", "STOPPED")
+	b.must(b.put("t", 1, 1, "kept"))
+	a.must(a.put("t", 1, 1, "cut off"))
+	a.must(order(a, "truncate-and-restore"))
+	a.status("t", "ACTIVE")
+	a.ends("t", 1, 3)
+	a.must(order(a, "reverse-and-start"))
+	a.status("t", "STOPPED")
+	b.status("t", "ACTIVE")
+	same(t, a, b, "t", 1)
+	if err := order(a, "reverse-and-start"); err == nil {
+		t.Error("an ordinary topic was reversed")
+	}
+}
+
+// Rule T5: what cannot be compared is copied again from the other side's start, and all that was here is kept in quarantine.
+func TestT5_NothingToCompareCopiesAllAgain(t *testing.T) {
+	t.Parallel()
+	for name, trim := range map[string]struct{ a, b int64 }{
+		"the old source begins above the cut": {a: 7},
+		"the new source begins above the cut": {b: 7},
+		"both do":                             {a: 6, b: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := twoSites(t)
+			split(t, a, b, 1)
+			for s, to := range map[*site]int64{a: trim.a, b: trim.b} {
+				if to == 0 {
+					continue
+				}
+				offsets := kadm.Offsets{}
+				offsets.AddOffset("t", 0, to, -1)
+				cut, err := kadm.NewClient(s.kgo).DeleteRecords(within(t), offsets)
+				if err == nil {
+					err = cut.Error()
+				}
+				s.must(err)
+			}
+			dry := a.order("truncate-and-restore", rest.ValidateOnly, "t")[0]
+			if dry.ErrorMessage != nil || len(dry.PartitionLevelTruncationData) != 1 || !dry.PartitionLevelTruncationData[0].FullCopy {
+				t.Fatalf("the dry run says %+v, want a full copy", dry)
+			}
+			want := a.values("t", 0)
+			a.mustOrder("truncate-and-restore", "t")
+			a.status("t", "ACTIVE")
+			level(t, a, b, "t")
+			same(t, a, b, "t", 1)
+			kept := a.values(a.quarantined("t"), 0)
+			if !strings.HasSuffix(strings.Join(want, " "), strings.Join(kept, " ")) || len(kept) == 0 {
+				t.Errorf("the quarantine has %v of %v", kept, want)
+			}
+		})
+	}
+}
+
+// Rule T1: a pledge to a restore that is over, though that was never said, does not bind for ever.
+func TestT1_AnUnreleasedPledgeIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	split(t, a, b, 1)
+	a.mustOrder("truncate-and-restore", "t")
+	a.status("t", "ACTIVE")
+	a.mustOrder("failover", "t")
+	a.status("t", "STOPPED")
+	b.mustOrder("truncate-and-restore", "t")
+	b.status("t", "ACTIVE")
+	a.must(a.put("t", 1, 1, "more"))
+	level(t, a, b, "t")
+	same(t, a, b, "t", 1)
+}
+
+// Rule R8: what groups committed on the source before it was handed over is there after the turn.
+func TestR8_GroupOffsetsComeAlong(t *testing.T) {
+	t.Parallel()
+	set := func(name, value string) api.ConfigData { return api.ConfigData{Name: name, Value: &value} }
+	a, b := newSite(t, "A"), newSite(t, "B")
+	id := a.link(b, "", nil)
+	b.link(a, id, []api.ConfigData{set("consumer.offset.sync.enable", "true"), set("consumer.offset.group.filters", `{"groupFilters":[{"name":"g","patternType":"LITERAL","filterType":"INCLUDE"}]}`)})
+	a.create("t", 1)
+	a.must(a.put("t", 1, 9, "x"))
+	b.mirror("t")
+	b.ends("t", 1, 9)
+	commitAt(t, a, "g", 4)
+	b.mustOrder("reverse-and-start-mirror", "t")
+	b.status("t", "STOPPED")
+	if at := committedAt(t, b, "g"); at != 4 {
+		t.Errorf("the group is at %d on the new source, want 4", at)
+	}
+	a.status("t", "ACTIVE")
+}

@@ -56,13 +56,17 @@ type restorePartitionRow struct {
 
 func (a *app) order(v verb) *cobra.Command {
 	var link, pattern string
-	var dryRun, withPartitions, wait bool
+	var dryRun, withPartitions, wait, force, paused bool
 	cmd := &cobra.Command{Use: v.use + " <mirror-topic-1> [mirror-topic-2 …]", Short: v.short}
 	linkFlag(cmd, &link)
 	cmd.Flags().StringVar(&pattern, "pattern", "", "all mirror topics of the link whose whole name fits the regular `expression`; in place of names")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be done")
 	if v.name == "truncate-and-restore" {
 		cmd.Flags().BoolVar(&withPartitions, "include-partitions", false, "a row for each partition")
+		cmd.Flags().BoolVar(&paused, "paused", false, "leave the restored mirror paused until it is resumed")
+	}
+	if v.name == "failover" {
+		cmd.Flags().BoolVar(&force, "force", false, "also a source that was handed over in a reversal, although the other cluster may accept writes")
 	}
 	if v.name == "promote" || v.name == "failover" {
 		cmd.Flags().BoolVar(&wait, "wait", false, "wait until the mirror topics are STOPPED, and show what holds them up")
@@ -81,7 +85,7 @@ func (a *app) order(v verb) *cobra.Command {
 			}
 		}
 		topics := api.AlterMirrorsRequest{MirrorTopicNames: args, MirrorTopicNamePattern: pattern}
-		done, err := c.Order(cmd.Context(), link, v.name, topics, mode(dryRun))
+		done, err := c.Order(cmd.Context(), link, v.name+variant(force, paused), topics, mode(dryRun))
 		if err != nil {
 			return err
 		}
@@ -110,6 +114,17 @@ func (a *app) order(v verb) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// variant is the query that a verb's own flags stand for; no verb has both.
+func variant(force, paused bool) string {
+	switch {
+	case force:
+		return "?force=true"
+	case paused:
+		return "?paused=true"
+	}
+	return ""
 }
 
 func checkOrder(cmd *cobra.Command, topics []string, link, pattern string) error {

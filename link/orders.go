@@ -56,6 +56,7 @@ func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []str
 	}
 	if event == mirror.RestoreAsked || event == mirror.ReverseAsked {
 		img = ls.awaitStops(ctx, rec.ID, names)
+		img = ls.checkPledges(ctx, img, rec, names)
 	}
 	o := &ordering{
 		ls: ls, link: rec, verb: verb, event: event, dry: validateOnly, outcomes: map[string]*Outcome{},

@@ -14,7 +14,7 @@ import (
 
 // The side that another one is restored from: it pledges its topic and shows its history.
 
-// named finds the one topic that a question names.
+// namedTopic finds the one topic that a question names.
 func (ls *Links) namedTopic(q question) (*meta.Topic, error) {
 	if len(q.Topics) != 1 {
 		return nil, kafka.Errorf(kafka.InvalidRequest, "%s names %d topics, want one.", q.Ask.Key.Name(), len(q.Topics))
@@ -104,6 +104,35 @@ func (ls *Links) dropPledge(ctx context.Context, id kafka.TopicID, turn string) 
 		return fmt.Errorf("end a pledge: %w", err)
 	}
 	return nil
+}
+
+// checkPledges asks whether the restores are alive to which topics are pledged that an order names, and ends the pledges of those that
+// are over: a side that gave its topic back unheard must not block this one for ever. It answers the image to judge by.
+func (ls *Links) checkPledges(ctx context.Context, img *meta.Image, link *meta.Link, names []string) *meta.Image {
+	r := ls.runningOf(link.ID)
+	dropped := false
+	for _, name := range names {
+		rec := img.Mirrors[img.TopicIDs[name]]
+		if r == nil || rec == nil || rec.Pledge == nil || rec.Link != link.ID {
+			continue
+		}
+		rq := peer.ReverseRequest{Turn: rec.Pledge.ID, Topic: rec.Pledge.Topic}
+		asked, cancel := context.WithTimeout(ctx, forceMax)
+		answer, err := ask(asked, r, peer.DescribeReverse, rec.Pledge.Name, rq.Encode(), peer.DecodeReverseAnswer)
+		cancel()
+		if word := plan.ParseWord(answer.Word); err != nil || word == plan.Live || word == plan.Silent {
+			continue // it stands, as far as is known here
+		}
+		if err := ls.dropPledge(ctx, rec.Topic, rec.Pledge.ID); err != nil {
+			ls.env.Logger.Warn("a pledge that is over stays for now", "topic", name, "restore", rec.Pledge.ID, "error", err)
+			continue
+		}
+		dropped = true
+	}
+	if dropped {
+		return ls.env.Metadata.Image()
+	}
+	return img
 }
 
 // lineageBytes bounds the histories in one answer.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/peer"
@@ -181,30 +182,20 @@ func (o *ordering) storeRestores(ctx context.Context, nowMs int64) error {
 		if found == nil {
 			continue
 		}
+		var told []event.Event
 		err := o.ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
-			topic := img.Topics[id]
-			if topic == nil || img.Links[o.link.ID] == nil {
-				return nil, &Error{Kind: NotFound, Text: "The topic, or the link, was deleted."}
+			old, rec, err := o.restoreRecord(img, id, found, nowMs)
+			if told = told[:0]; err != nil || rec == nil {
+				return nil, err
 			}
-			m, err := o.find(img, topic.Name)
-			if err == nil {
-				err = o.allowed(m)
-			}
-			if err != nil {
-				return nil, &Error{Kind: WrongState, Text: err.Error()}
-			}
-			next, _, err := mirror.Step(m.state, mirror.RestoreAsked)
-			if err != nil || next == m.state {
-				return nil, nil
-			}
-			rec := *m.rec
-			rec.Link, rec.SourceTopic, rec.SourceTopicID = o.link.ID, found.source, found.sourceID
-			rec.State, rec.StateMs, rec.Paused, rec.Error, rec.ErrorText = next.String(), nowMs, false, "", ""
-			rec.Turn = newTurn(&rec, nowMs)
-			rec.Turn.Restore, rec.Turn.Release, rec.Turn.Plain = true, true, img.Mirrors[id] == nil
-			rec.Turn.Paused = o.verb == TruncateAndRestorePaused
-			return []meta.Change{meta.PutMirror(&rec), meta.KeepLink(o.link.ID)}, nil
+			told = append(told, stateChanged(img, old, rec))
+			return []meta.Change{meta.PutMirror(rec), meta.KeepLink(o.link.ID)}, nil
 		})
+		if err == nil {
+			for _, e := range told {
+				o.ls.env.Events.Emit(e)
+			}
+		}
 		var given *Error
 		switch {
 		case errors.As(err, &given):
@@ -219,6 +210,35 @@ func (o *ordering) storeRestores(ctx context.Context, nowMs int64) error {
 	}
 	o.ls.env.Logger.Info("order stored", "link", o.link.Name, "order", string(o.verb), "topics", len(o.ids), "first", strings.Join(o.firstNames(), ","))
 	return nil
+}
+
+// restoreRecord is the record of a topic whose restore begins, and the one before; nil where it has begun already.
+func (o *ordering) restoreRecord(img *meta.Image, id kafka.TopicID, found *plannedRestore, nowMs int64) (old, rec *meta.Mirror, err error) {
+	topic := img.Topics[id]
+	if topic == nil || img.Links[o.link.ID] == nil {
+		return nil, nil, &Error{Kind: NotFound, Text: "The topic, or the link, was deleted."}
+	}
+	m, err := o.find(img, topic.Name)
+	if err == nil {
+		err = o.allowed(m)
+	}
+	if err != nil {
+		return nil, nil, &Error{Kind: WrongState, Text: err.Error()}
+	}
+	next, _, err := mirror.Step(m.state, mirror.RestoreAsked)
+	if err != nil {
+		return nil, nil, &Error{Kind: WrongState, Text: err.Error()}
+	}
+	if next == m.state {
+		return nil, nil, nil
+	}
+	now := *m.rec
+	now.Link, now.SourceTopic, now.SourceTopicID = o.link.ID, found.source, found.sourceID
+	now.State, now.StateMs, now.Paused, now.Error, now.ErrorText = next.String(), nowMs, false, "", ""
+	now.Turn = newTurn(&now, nowMs)
+	now.Turn.Restore, now.Turn.Release, now.Turn.Plain = true, true, img.Mirrors[id] == nil
+	now.Turn.Paused = o.verb == TruncateAndRestorePaused
+	return m.rec, &now, nil
 }
 
 func (ls *Links) nameOf(id kafka.TopicID) string {

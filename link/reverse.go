@@ -169,6 +169,9 @@ func (ls *Links) answerReverse(ctx context.Context, q question) ([]byte, error) 
 	}
 	m := newTopicMirror(rec, topic)
 	word := plan.Speak(turnFacts(m), rq.Turn)
+	if rec.Turn != nil && rec.Turn.Restore && rec.Turn.ID == rq.Turn {
+		word = plan.SpeakOfRestore(m.state)
+	}
 	answer := peer.ReverseAnswer{Word: word.String(), Halted: rec.Paused}
 	if word == plan.Completed || word == plan.CompletedPaused {
 		answer.Ends = stopPoints(ls.env.Metadata.Image().Partitions[rq.Topic])

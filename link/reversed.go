@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/peer"
@@ -66,6 +67,10 @@ func (ls *Links) answerFreeze(ctx context.Context, q question) ([]byte, error) {
 		return nil, kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is internal and cannot be reversed.", m.topic.Name)
 	}
 	if rq.Validate {
+		// The callback is tried as well: it shows what this side's link may not do, before anything is frozen.
+		if _, err := r.callBack(ctx, rq); err != nil {
+			return nil, err
+		}
 		return r.freezeAnswer(m, rq.Turn).Encode(), nil
 	}
 	if m.state == mirror.Stopped {
@@ -94,6 +99,15 @@ func (ls *Links) answerDescribeFreeze(_ context.Context, q question) ([]byte, er
 
 // confirm calls the mirror back: a freeze that comes late, of a reversal that is over, must not take effect (rule R4).
 func (r *running) confirm(ctx context.Context, rq peer.FreezeRequest) error {
+	word, err := r.callBack(ctx, rq)
+	if err == nil && word != plan.Live {
+		err = kafka.Errorf(kafka.InvalidRequest, "The reversal %s is not alive any more at the mirror's cluster: it says %s.", rq.Turn, word)
+	}
+	return err
+}
+
+// callBack asks the mirror's side about the reversal, over this side's own half of the link.
+func (r *running) callBack(ctx context.Context, rq peer.FreezeRequest) (plan.Word, error) {
 	back := peer.ReverseRequest{Turn: rq.Turn, Topic: rq.Mirror}
 	answer, err := ask(ctx, r, peer.DescribeReverse, rq.MirrorName, back.Encode(), peer.DecodeReverseAnswer)
 	if err != nil {
@@ -101,18 +115,17 @@ func (r *running) confirm(ctx context.Context, rq peer.FreezeRequest) error {
 		if refusedForGood(err) {
 			code = kafka.InvalidRequest
 		}
-		return kafka.Errorf(code, "Cluster %s cannot call the mirror's cluster back over cluster link '%s': %v", r.ls.env.Metadata.Image().Cluster.ID, r.name, err)
+		return plan.Silent, kafka.Errorf(code, "Cluster %s cannot call the mirror's cluster back over cluster link '%s': %v", r.ls.env.Metadata.Image().Cluster.ID, r.name, err)
 	}
-	if word := plan.ParseWord(answer.Word); word != plan.Live {
-		return kafka.Errorf(kafka.InvalidRequest, "The reversal %s is not alive any more at the mirror's cluster: it says %s.", rq.Turn, answer.Word)
-	}
-	return nil
+	return plan.ParseWord(answer.Word), nil
 }
 
 // storeFrozen stores PENDING_MIRROR. A topic that never was a mirror gets a record for it.
 func (r *running) storeFrozen(ctx context.Context, rq peer.FreezeRequest) error {
 	now := r.ls.env.Now().UnixMilli()
+	var told []event.Event
 	err := r.ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
+		told = told[:0]
 		topic, link := img.Topics[rq.Topic], img.Links[r.id]
 		if topic == nil || link == nil {
 			return nil, kafka.Errorf(kafka.UnknownTopicOrPartition, "The topic, or the link, was deleted.")
@@ -140,10 +153,14 @@ func (r *running) storeFrozen(ctx context.Context, rq peer.FreezeRequest) error 
 		rec.Link, rec.SourceTopic, rec.SourceTopicID = r.id, rq.MirrorName, rq.Mirror
 		rec.State, rec.StateMs, rec.Paused, rec.Error, rec.ErrorText = next.String(), now, false, "", ""
 		rec.Turn = &meta.Turn{ID: rq.Turn, Paused: rq.Paused, Plain: old == nil, SinceMs: now}
+		told = append(told[:0], stateChanged(img, &meta.Mirror{State: m.state.String()}, rec))
 		return []meta.Change{meta.PutMirror(rec), meta.KeepLink(r.id)}, nil
 	})
 	if err != nil {
 		return err
+	}
+	for _, e := range told {
+		r.ls.env.Events.Emit(e)
 	}
 	poke(r.turns)
 	return nil

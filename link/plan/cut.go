@@ -125,6 +125,8 @@ func FindCut(mine, peer LogFacts, common kafka.Offset, unseen bool) Cut {
 		return full(mine.End, min(mine.End, partedBy(mine, peer)), "nothing is here")
 	case common == kafka.NoOffset:
 		return full(mine.Start, min(mine.Start, partedBy(mine, peer)), fmt.Sprintf("it holds [%d, %d) and the other side [%d, %d): nothing can be compared", mine.Start, mine.End, peer.Start, peer.End))
+	case common < peer.Start:
+		return full(common, common, fmt.Sprintf("the other side begins at offset %d, above what both sides are known to have", peer.Start))
 	case mine.Start > common || mine.Start == common && mine.Start > peer.Start:
 		return full(common, min(common, partedBy(mine, peer)), fmt.Sprintf("it begins at offset %d, above what both sides have", mine.Start))
 	case mine.CleanedTo > common && mine.End > common:

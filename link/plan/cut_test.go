@@ -92,6 +92,7 @@ func TestT2_T3_T4_T5_CutOrFullCopy(t *testing.T) {
 		{"T5: nothing left to compare", func(_, p *LogFacts) { p.Marks = nil; p.CleanedTo = 300 }, 100, false, kafka.NoOffset, 0},
 		{"T5: mine begins above the cut", func(m, _ *LogFacts) { m.Start, m.Marks = 120, nil }, 100, false, kafka.NoOffset, 120},
 		{"T5: the peer begins at the cut", func(_, p *LogFacts) { p.Start, p.Marks = 100, nil }, 100, false, kafka.NoOffset, 100},
+		{"T5: the peer begins above the stop point", func(_, p *LogFacts) { p.Start, p.Marks = 120, nil }, 100, false, kafka.NoOffset, 100},
 		{"the peer begins below the cut", func(_, p *LogFacts) { p.Start, p.Marks = 50, batchesTo(50, 100, 3, 7) }, 100, false, 100, 100},
 		{"nothing to compare, nothing to prove", func(m, p *LogFacts) { m.Marks, p.Marks = nil, nil }, 0, false, 0, 0},
 		{"no lineage", func(*LogFacts, *LogFacts) {}, kafka.NoOffset, false, kafka.NoOffset, 0},

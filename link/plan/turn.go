@@ -120,6 +120,14 @@ func Speak(f TurnFacts, id string) Word {
 	return Aborted
 }
 
+// SpeakOfRestore is what the restoring side says of its last restore, to one that pledged its topic to it.
+func SpeakOfRestore(state mirror.State) Word {
+	if state == mirror.PendingSetup || state == mirror.PendingRestore {
+		return Live
+	}
+	return Dead
+}
+
 // Hear is what the source's side makes of a word about the reversal that it is in. ends says whether the stop points that came with
 // it equal its own frozen ends in every partition. is is false where nothing is to be done; problem then says what an
 // operator should know, its Code empty where all is well.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/hawserio/hawser/rest/api"
 )
@@ -123,10 +124,14 @@ func (c *Client) Mirror(ctx context.Context, link, topic string) (api.Mirror, er
 	return out, err
 }
 
-// Order gives a verb, as "promote" or "reverse-and-start-mirror", to mirrors of a link. A topic that
-// failed has its error in the answer; the error of the call is nil then.
+// Order gives a verb, as "promote" or "reverse-and-start-mirror", to mirrors of a link; two take a query behind it,
+// as "failover?force=true" and "truncate-and-restore?paused=true". A topic that failed has its error in the answer; the error of the call is nil then.
 func (c *Client) Order(ctx context.Context, link, verb string, topics api.AlterMirrorsRequest, mode Mode) ([]api.AlteredMirror, error) {
 	query := mode.query()
+	verb, more, _ := strings.Cut(verb, "?")
+	if name, value, is := strings.Cut(more, "="); is {
+		query.Set(name, value)
+	}
 	if verb == "truncate-and-restore" {
 		query.Set("include_partition_level_truncation_data", "true")
 	}
