@@ -146,3 +146,65 @@ func TestAnswersGoOnlyToTheLinksOwnCluster(t *testing.T) {
 		t.Errorf("%+v, %v", m.Half, err)
 	}
 }
+
+// Rule T6: a mirror whose source comes from that very mirror is refused, over however many clusters; the refusal names the way.
+func TestT6_ATopicIsNoMirrorOfItself(t *testing.T) {
+	a, b := newPair(t)
+	for _, r := range []*rig{a, b} {
+		r.source.topic("t", 1)
+		r.source.topic("u", 1)
+	}
+	b.link("l")
+	b.mirror("l", "t")
+	a.link("back")
+	_, err := a.links.CreateMirror(t.Context(), "back", MirrorSpec{SourceTopic: "t"})
+	if kindOf(err) != BadRequest || !strings.Contains(err.Error(), "'t' of this cluster would come from 't' of cluster "+b.meta.Image().Cluster.ID) {
+		t.Errorf("a ring of two: %v", err)
+	}
+	if _, err := a.links.CreateMirror(t.Context(), "back", MirrorSpec{SourceTopic: "u"}); err != nil {
+		t.Errorf("a topic that is no mirror: %v", err)
+	}
+	// A stopped mirror is a topic of its own.
+	b.obeyed("l", Failover, "t")
+	b.state("t", mirror.Stopped)
+	if _, err := a.links.CreateMirror(t.Context(), "back", MirrorSpec{SourceTopic: "t"}); err != nil {
+		t.Errorf("a chain that is open: %v", err)
+	}
+}
+
+// The source's own configs show a ring of two where it does not say more.
+func TestT6_ASourceThatOnlyShowsItsConfigs(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 1, "hawser.mirror.link", "x", "hawser.mirror.source.cluster", r.meta.Image().Cluster.ID, "hawser.mirror.source.topic", "t")
+	r.link("l")
+	if _, err := r.links.CreateMirror(t.Context(), "l", MirrorSpec{SourceTopic: "t"}); kindOf(err) != BadRequest || !strings.Contains(err.Error(), "mirror of itself") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestSourceHalvesHoldNoMirrorsAndNeedTheirOtherHalf(t *testing.T) {
+	a, b := newPair(t)
+	source := []string{keyMode, peer.Source}
+	if _, err := a.create("l", source...); kindOf(err) != BadRequest || !strings.Contains(err.Error(), "does not have a link named l") {
+		t.Errorf("before the other half: %v", err)
+	}
+	in := map[string]string{keyConnection: peer.Inbound}
+	if _, err := b.links.Create(t.Context(), CreateSpec{Name: "l", Configs: in, Validate: true}); kindOf(err) != BadRequest || !strings.Contains(err.Error(), "give its id") {
+		t.Errorf("inbound without an id: %v", err)
+	}
+	if _, err := b.links.Create(t.Context(), CreateSpec{Name: "l", Configs: in, RemoteClusterID: a.meta.Image().Cluster.ID, Validate: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.links.Create(t.Context(), CreateSpec{Name: "l", Configs: fast(source...)}); kindOf(err) != BadRequest || !strings.Contains(err.Error(), "cluster_link_id") {
+		t.Errorf("neither validated nor an id: %v", err)
+	}
+	for _, feature := range []string{keyAutoCreate, keyOffsetSync, keyACLSync} {
+		set := fast(append(source, feature, "true", keyTopicFilters, "x", keyGroupFilters, "x", keyACLFilters, "x")...)
+		if _, err := a.links.Create(t.Context(), CreateSpec{Name: "l", Configs: set, Validate: true}); !strings.Contains(err.Error(), feature+" has no effect on a SOURCE half") {
+			t.Errorf("%s: %v", feature, err)
+		}
+	}
+	if _, err := a.create("l", source...); kindOf(err) != BadRequest || !strings.Contains(err.Error(), "its own cluster") {
+		t.Errorf("a cluster without listeners of its own: %v", err)
+	}
+}
