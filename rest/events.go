@@ -36,10 +36,11 @@ func eventJSON(e event.Entry) api.Event {
 
 // queryNumber reads a whole number of the query, at least 0; absent is otherwise.
 func (c *call) queryNumber(name string, otherwise int64) (int64, error) {
-	text := c.r.URL.Query().Get(name)
-	if text == "" {
+	query := c.r.URL.Query()
+	if !query.Has(name) {
 		return otherwise, nil
 	}
+	text := query.Get(name)
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
 		return 0, &failure{status: http.StatusBadRequest, code: 400, text: "The query " + name + " is a whole number from 0, not '" + text + "'."}
