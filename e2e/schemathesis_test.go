@@ -70,3 +70,20 @@ func schemathesis(t *testing.T, h *Hawser, config string, seconds int, more ...s
 	}
 	t.Logf("schemathesis: %s requests, %s", found[1], strings.TrimSpace(text[strings.LastIndex(text, "Seed"):]))
 }
+
+// TestREST_PinnedOfficialClient runs a link's life with the old release of the vendor's client that Terraform's provider pins.
+func TestREST_PinnedOfficialClient(t *testing.T) {
+	t.Parallel()
+	source := StartHawser(t)
+	admin := Client(t, source.Kafka)
+	CreateTopic(t, admin, "orders", 2, 1, nil)
+	if err := admin.ProduceSync(testContext(t), texts("orders", "x", 0, 10)...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	h := StartHawser(t)
+	cmd := exec.CommandContext(testContext(t), "go", "run", ".", h.HTTP, h.Cluster, source.Kafka, "orders")
+	cmd.Dir = "testdata/kafkarest014"
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "every step was understood") {
+		t.Errorf("kafkarest v0.14.0: %v\n%s", err, out)
+	}
+}
