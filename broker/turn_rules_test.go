@@ -381,6 +381,9 @@ func TestC56_DryRunsOfReverseAndRestoreChangeNothing(t *testing.T) {
 		t.Error("a dry run changed the mirror's record")
 	}
 	b.mustOrder("failover", "t")
+	for b.order("failover", rest.Do, "t")[0].ErrorMessage == nil {
+		time.Sleep(time.Millisecond) // it is shown as STOPPED before that is stored
+	}
 	stopped := b.status("t", "STOPPED")
 	if one := a.order("truncate-and-restore", rest.ValidateOnly, "t")[0]; one.ErrorMessage != nil || one.MessagesTruncated == nil || *one.MessagesTruncated != 0 {
 		t.Errorf("the dry run of the restore says %+v", one)

@@ -49,6 +49,7 @@ func (ls *Links) answerPledge(ctx context.Context, q question) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	ls.awaitStops(ctx, q.Link, q.Topics)
 	now := ls.env.Now().UnixMilli()
 	err = ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 		if err := plan.MayPledge(pledgeFacts(img, topic, q.Link), rq.Turn, rq.Topic, q.Caller); err != nil {

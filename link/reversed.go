@@ -56,6 +56,7 @@ func (ls *Links) answerFreeze(ctx context.Context, q question) ([]byte, error) {
 	if err != nil {
 		return nil, malformed(err)
 	}
+	q.img = ls.awaitStops(ctx, q.Link, q.Topics)
 	m, r, err := ls.frozenTopic(q, rq.Topic)
 	if err != nil {
 		return nil, err
