@@ -8,6 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hawserio/hawser/broker"
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/peer"
+	"github.com/hawserio/hawser/link/plan"
+	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/rest/api"
 	rest "github.com/hawserio/hawser/rest/client"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -250,150 +255,8 @@ func TestR5_R6_OpenTransactionsAreWaitedForThenAborted(t *testing.T) {
 	}
 }
 
-func TestT1_RestoreOnBothSidesAtOnceEndsWithOneWritable(t *testing.T) {
-	t.Parallel()
-	a, b := twoSites(t)
-	split(t, a, b, 1)
-	// Another round, so that each side has a record of the other and may be restored from it.
-	a.mustOrder("truncate-and-restore", "t")
-	a.status("t", "ACTIVE")
-	a.ends("t", 1, 9)
-	a.mustOrder("failover", "t")
-	a.status("t", "STOPPED")
-	a.must(a.put("t", 1, 2, "again A"))
-	b.must(b.put("t", 1, 3, "again B"))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		a.order("truncate-and-restore", rest.Do, "t")
-	}()
-	b.order("truncate-and-restore", rest.Do, "t")
-	<-done
-	var states [2]string
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		for i, s := range []*site{a, b} {
-			m, err := s.rest.Mirror(within(t), "ab", "t")
-			s.must(err)
-			states[i] = m.MirrorStatus
-		}
-		if !strings.HasPrefix(states[0], "PENDING") && !strings.HasPrefix(states[1], "PENDING") {
-			break
-		}
-	}
-	switch states {
-	case [2]string{"ACTIVE", "STOPPED"}, [2]string{"STOPPED", "ACTIVE"}, [2]string{"STOPPED", "STOPPED"}:
-		t.Logf("A is %s, B is %s", states[0], states[1])
-	default:
-		t.Fatalf("A is %s, B is %s", states[0], states[1])
-	}
-	if states == [2]string{"STOPPED", "STOPPED"} {
-		a.mustOrder("truncate-and-restore", "t")
-		a.status("t", "ACTIVE")
-	}
-	if states[0] == "ACTIVE" || states == [2]string{"STOPPED", "STOPPED"} {
-		b.must(b.put("t", 1, 1, "end"))
-	} else {
-		a.must(a.put("t", 1, 1, "end"))
-	}
-	level(t, a, b, "t")
-	same(t, a, b, "t", 1)
-}
-
 // level waits until both sites end alike.
-func level(t *testing.T, a, b *site, topic string) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		var ends [2]int64
-		for i, s := range []*site{a, b} {
-			list, err := kadm.NewClient(s.kgo).ListEndOffsets(within(t), topic)
-			s.must(err)
-			list.Each(func(o kadm.ListedOffset) { ends[i] += o.Offset })
-		}
-		if ends[0] == ends[1] {
-			return
-		}
-	}
-	t.Fatalf("%s does not become level", topic)
-}
-
-func TestT10_ATopicMadeAnewIsNotRestored(t *testing.T) {
-	t.Parallel()
-	a, b := twoSites(t)
-	split(t, a, b, 1)
-	if _, err := kadm.NewClient(a.kgo).DeleteTopics(within(t), "t"); err != nil {
-		t.Fatal(err)
-	}
-	a.connect() // a client that does not remember the old topic's id
-	a.create("t", 1)
-	a.must(a.put("t", 1, 2, "new"))
-	a.refused("truncate-and-restore", "t", "another topic")
-	a.must(a.put("t", 1, 1, "still writable"))
-	a.ends("t", 1, 3)
-}
-
-func TestRestoreIsRefusedWithWords(t *testing.T) {
-	t.Parallel()
-	a, b := twoSites(t)
-	a.create("t", 1)
-	a.create("plain", 1)
-	b.mirror("t")
-	a.refused("truncate-and-restore", "t", "not STOPPED", "fail it over")
-	a.refused("truncate-and-restore", "plain", "plain")
-	a.refused("truncate-and-restore", "none", "none")
-	b.refused("truncate-and-restore", "t")
-	b.mustOrder("failover", "t")
-	b.status("t", "STOPPED")
-	b.refused("truncate-and-restore", "t", "never was a mirror")
-	a.refused("reverse-and-start-mirror", "plain", "ordinary topic", b.b.ClusterID())
-	b.must(b.put("t", 1, 1, "x"))
-	a.must(a.put("t", 1, 1, "y"))
-}
-
-func TestRestorePausedBeginsPaused(t *testing.T) {
-	t.Parallel()
-	a, b := twoSites(t)
-	split(t, a, b, 1)
-	a.mustOrder("truncate-and-restore?paused=true", "t")
-	a.status("t", "PAUSED")
-	a.refuses("t")
-	a.mustOrder("resume", "t")
-	a.ends("t", 1, 9)
-	same(t, a, b, "t", 1)
-}
-
 // A verb's dry run answers as the verb does, and changes nothing.
-func TestC56_DryRunsOfReverseAndRestoreChangeNothing(t *testing.T) {
-	t.Parallel()
-	a, b := twoSites(t)
-	a.create("t", 1)
-	a.must(a.put("t", 1, 2, "x"))
-	b.mirror("t")
-	b.ends("t", 1, 2)
-	before := b.status("t", "ACTIVE")
-	for _, verb := range []string{"reverse-and-start-mirror", "reverse-and-pause-mirror"} {
-		if one := b.order(verb, rest.ValidateOnly, "t")[0]; one.ErrorMessage != nil || len(one.MirrorLags) != 1 {
-			t.Errorf("%s: the dry run says %+v", verb, one)
-		}
-	}
-	a.must(a.put("t", 1, 1, "goes on"))
-	b.ends("t", 1, 3)
-	if now := b.status("t", "ACTIVE"); now.StateTimeMs != before.StateTimeMs {
-		t.Error("a dry run changed the mirror's record")
-	}
-	b.mustOrder("failover", "t")
-	for b.order("failover", rest.Do, "t")[0].ErrorMessage == nil {
-		time.Sleep(time.Millisecond) // it is shown as STOPPED before that is stored
-	}
-	stopped := b.status("t", "STOPPED")
-	if one := a.order("truncate-and-restore", rest.ValidateOnly, "t")[0]; one.ErrorMessage != nil || one.MessagesTruncated == nil || *one.MessagesTruncated != 0 {
-		t.Errorf("the dry run of the restore says %+v", one)
-	}
-	a.must(a.put("t", 1, 1, "writable"))
-	if now := b.status("t", "STOPPED"); now.StateTimeMs != stopped.StateTimeMs {
-		t.Error("a dry run changed the other side's record")
-	}
-}
-
 func TestC57_ForcedDeletionEndsAHalfTurnedReversal(t *testing.T) {
 	t.Parallel()
 	a, b := halfTurned(t, "reverse-and-start-mirror")
@@ -440,93 +303,8 @@ func TestReverseUnderAPrefix(t *testing.T) {
 }
 
 // Any AdminClient reverses and restores, by an incremental change of hawser.mirror.order.
-func TestAdminClientReversesAndRestores(t *testing.T) {
-	t.Parallel()
-	a, b := twoSites(t)
-	a.create("t", 1)
-	a.must(a.put("t", 1, 2, "x"))
-	b.mirror("t")
-	b.ends("t", 1, 2)
-	order := func(s *site, verb string) error {
-		rs, err := kadm.NewClient(s.kgo).AlterTopicConfigs(within(t), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "hawser.mirror.order", Value: &verb}}, "t")
-		if err == nil {
-			err = rs[0].Err
-		}
-		return err
-	}
-	b.must(order(b, "failover"))
-	b.status("t", "STOPPED")
-	b.must(b.put("t", 1, 1, "kept"))
-	a.must(a.put("t", 1, 1, "cut off"))
-	a.must(order(a, "truncate-and-restore"))
-	a.status("t", "ACTIVE")
-	a.ends("t", 1, 3)
-	a.must(order(a, "reverse-and-start"))
-	a.status("t", "STOPPED")
-	b.status("t", "ACTIVE")
-	same(t, a, b, "t", 1)
-	if err := order(a, "reverse-and-start"); err == nil {
-		t.Error("an ordinary topic was reversed")
-	}
-}
-
 // Rule T5: what cannot be compared is copied again from the other side's start, and all that was here is kept in quarantine.
-func TestT5_NothingToCompareCopiesAllAgain(t *testing.T) {
-	t.Parallel()
-	for name, trim := range map[string]struct{ a, b int64 }{
-		"the old source begins above the cut": {a: 7},
-		"the new source begins above the cut": {b: 7},
-		"both do":                             {a: 6, b: 8},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a, b := twoSites(t)
-			split(t, a, b, 1)
-			for s, to := range map[*site]int64{a: trim.a, b: trim.b} {
-				if to == 0 {
-					continue
-				}
-				offsets := kadm.Offsets{}
-				offsets.AddOffset("t", 0, to, -1)
-				cut, err := kadm.NewClient(s.kgo).DeleteRecords(within(t), offsets)
-				if err == nil {
-					err = cut.Error()
-				}
-				s.must(err)
-			}
-			dry := a.order("truncate-and-restore", rest.ValidateOnly, "t")[0]
-			if dry.ErrorMessage != nil || len(dry.PartitionLevelTruncationData) != 1 || !dry.PartitionLevelTruncationData[0].FullCopy {
-				t.Fatalf("the dry run says %+v, want a full copy", dry)
-			}
-			want := a.values("t", 0)
-			a.mustOrder("truncate-and-restore", "t")
-			a.status("t", "ACTIVE")
-			level(t, a, b, "t")
-			same(t, a, b, "t", 1)
-			kept := a.values(a.quarantined("t"), 0)
-			if !strings.HasSuffix(strings.Join(want, " "), strings.Join(kept, " ")) || len(kept) == 0 {
-				t.Errorf("the quarantine has %v of %v", kept, want)
-			}
-		})
-	}
-}
-
 // Rule T1: a pledge to a restore that is over, though that was never said, does not bind for ever.
-func TestT1_AnUnreleasedPledgeIsAskedAbout(t *testing.T) {
-	t.Parallel()
-	a, b := twoSites(t)
-	split(t, a, b, 1)
-	a.mustOrder("truncate-and-restore", "t")
-	a.status("t", "ACTIVE")
-	a.mustOrder("failover", "t")
-	a.status("t", "STOPPED")
-	b.mustOrder("truncate-and-restore", "t")
-	b.status("t", "ACTIVE")
-	a.must(a.put("t", 1, 1, "more"))
-	level(t, a, b, "t")
-	same(t, a, b, "t", 1)
-}
-
 // Rule R8: what groups committed on the source before it was handed over is there after the turn.
 func TestR8_GroupOffsetsComeAlong(t *testing.T) {
 	t.Parallel()
@@ -545,4 +323,70 @@ func TestR8_GroupOffsetsComeAlong(t *testing.T) {
 		t.Errorf("the group is at %d on the new source, want 4", at)
 	}
 	a.status("t", "ACTIVE")
+}
+
+// again ends the site's broker and starts it on the same directory and port.
+func (s *site) again() {
+	s.t.Helper()
+	s.kgo.Close()
+	address := s.b.KafkaAddress()
+	stop(s.t, s.b)
+	b, err := broker.Start(s.t.Context(), broker.Config{Dir: s.dir, Kafka: address, HTTP: "127.0.0.1:0", NodeID: 1})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.b = b
+	s.t.Cleanup(func() { stop(s.t, b) })
+	s.connect()
+}
+
+func TestAReversalGoesOnAfterARestartOfBothSides(t *testing.T) {
+	t.Parallel()
+	a, b := halfTurned(t, "reverse-and-start-mirror")
+	a.again()
+	a.status("t", "PENDING_MIRROR")
+	a.refuses("t")
+	b.again()
+	b.status("t", "PENDING_SYNCHRONIZE")
+	b.refuses("t")
+	b.alter("cluster.link.paused", "false")
+	b.status("t", "STOPPED")
+	a.status("t", "ACTIVE")
+	b.must(b.put("t", 2, 1, "after"))
+	a.ends("t", 2, 9)
+	same(t, a, b, "t", 2)
+}
+
+// A restore that cannot go on is ended by failover, also once the tail is cut off: what is in the quarantine stays there.
+// Rule R4: a freeze that arrives when its reversal is over, or never was, changes nothing.
+func TestR4_ALateFreezeIsNotObeyed(t *testing.T) {
+	t.Parallel()
+	a, b := halfTurned(t, "reverse-and-start-mirror")
+	b.mustOrder("failover", "t")
+	b.status("t", "STOPPED")
+	a.mustOrder("failover", "t")
+	a.status("t", "STOPPED")
+	a.must(a.put("t", 2, 1, "writable"))
+	topics, err := kadm.NewClient(a.kgo).ListTopics(within(t), "t")
+	a.must(err)
+	mirrors, err := kadm.NewClient(b.kgo).ListTopics(within(t), "t")
+	b.must(err)
+	info, err := a.rest.Link(within(t), "ab")
+	a.must(err)
+	id, err := kafka.ParseTopicID(info.ClusterLinkID)
+	a.must(err)
+	wire, err := source.Dial(source.Config{Bootstrap: []string{a.b.KafkaAddress()}, ClientID: "late", RequestTimeout: 10 * time.Second, DialTimeout: 5 * time.Second, MaxReadBytes: 100 << 20, MetadataAge: time.Second})
+	a.must(err)
+	defer wire.Close()
+	mirror := kafka.TopicID(mirrors["t"].ID)
+	for _, turn := range []string{plan.TurnID(mirror, 1), plan.TurnID(mirror, 2), plan.TurnID(kafka.NewTopicID(), 1), "nonsense"} {
+		rq := peer.FreezeRequest{Turn: turn, Topic: kafka.TopicID(topics["t"].ID), Mirror: mirror, MirrorName: "t"}
+		_, err := wire.Call(within(t), &peer.Request{
+			Ask: peer.Ask{Key: peer.Freeze, Topics: []string{"t"}, Body: rq.Encode()}, Link: id, Caller: b.b.ClusterID(), Callee: a.b.ClusterID(),
+		})
+		if kafka.CodeOf(err) != kafka.InvalidRequest {
+			t.Errorf("the freeze of %s is answered with %v", turn, err)
+		}
+	}
+	a.must(a.put("t", 2, 1, "still writable"))
 }

@@ -1,0 +1,265 @@
+package broker_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	rest "github.com/hawserio/hawser/rest/client"
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+func TestT1_RestoreOnBothSidesAtOnceEndsWithOneWritable(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	split(t, a, b, 1)
+	// Another round, so that each side has a record of the other and may be restored from it.
+	a.mustOrder("truncate-and-restore", "t")
+	a.status("t", "ACTIVE")
+	a.ends("t", 1, 9)
+	a.mustOrder("failover", "t")
+	a.status("t", "STOPPED")
+	a.must(a.put("t", 1, 2, "again A"))
+	b.must(b.put("t", 1, 3, "again B"))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.order("truncate-and-restore", rest.Do, "t")
+	}()
+	b.order("truncate-and-restore", rest.Do, "t")
+	<-done
+	var states [2]string
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for i, s := range []*site{a, b} {
+			m, err := s.rest.Mirror(within(t), "ab", "t")
+			s.must(err)
+			states[i] = m.MirrorStatus
+		}
+		if !strings.HasPrefix(states[0], "PENDING") && !strings.HasPrefix(states[1], "PENDING") {
+			break
+		}
+	}
+	switch states {
+	case [2]string{"ACTIVE", "STOPPED"}, [2]string{"STOPPED", "ACTIVE"}, [2]string{"STOPPED", "STOPPED"}:
+		t.Logf("A is %s, B is %s", states[0], states[1])
+	default:
+		t.Fatalf("A is %s, B is %s", states[0], states[1])
+	}
+	if states == [2]string{"STOPPED", "STOPPED"} {
+		a.mustOrder("truncate-and-restore", "t")
+		a.status("t", "ACTIVE")
+	}
+	if states[0] == "ACTIVE" || states == [2]string{"STOPPED", "STOPPED"} {
+		b.must(b.put("t", 1, 1, "end"))
+	} else {
+		a.must(a.put("t", 1, 1, "end"))
+	}
+	level(t, a, b, "t")
+	same(t, a, b, "t", 1)
+}
+
+func level(t *testing.T, a, b *site, topic string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		var ends [2]int64
+		for i, s := range []*site{a, b} {
+			list, err := kadm.NewClient(s.kgo).ListEndOffsets(within(t), topic)
+			s.must(err)
+			list.Each(func(o kadm.ListedOffset) { ends[i] += o.Offset })
+		}
+		if ends[0] == ends[1] {
+			return
+		}
+	}
+	t.Fatalf("%s does not become level", topic)
+}
+
+func TestT10_ATopicMadeAnewIsNotRestored(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	split(t, a, b, 1)
+	if _, err := kadm.NewClient(a.kgo).DeleteTopics(within(t), "t"); err != nil {
+		t.Fatal(err)
+	}
+	a.connect() // a client that does not remember the old topic's id
+	a.create("t", 1)
+	a.must(a.put("t", 1, 2, "new"))
+	a.refused("truncate-and-restore", "t", "another topic")
+	a.must(a.put("t", 1, 1, "still writable"))
+	a.ends("t", 1, 3)
+}
+
+func TestRestoreIsRefusedWithWords(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	a.create("t", 1)
+	a.create("plain", 1)
+	b.mirror("t")
+	a.refused("truncate-and-restore", "t", "not STOPPED", "fail it over")
+	a.refused("truncate-and-restore", "plain", "plain")
+	a.refused("truncate-and-restore", "none", "none")
+	b.refused("truncate-and-restore", "t")
+	b.mustOrder("failover", "t")
+	b.status("t", "STOPPED")
+	b.refused("truncate-and-restore", "t", "never was a mirror")
+	a.refused("reverse-and-start-mirror", "plain", "ordinary topic", b.b.ClusterID())
+	b.must(b.put("t", 1, 1, "x"))
+	a.must(a.put("t", 1, 1, "y"))
+}
+
+func TestRestorePausedBeginsPaused(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	split(t, a, b, 1)
+	a.mustOrder("truncate-and-restore?paused=true", "t")
+	a.status("t", "PAUSED")
+	a.refuses("t")
+	a.mustOrder("resume", "t")
+	a.ends("t", 1, 9)
+	same(t, a, b, "t", 1)
+}
+
+func TestC56_DryRunsOfReverseAndRestoreChangeNothing(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	a.create("t", 1)
+	a.must(a.put("t", 1, 2, "x"))
+	b.mirror("t")
+	b.ends("t", 1, 2)
+	before := b.status("t", "ACTIVE")
+	for _, verb := range []string{"reverse-and-start-mirror", "reverse-and-pause-mirror"} {
+		if one := b.order(verb, rest.ValidateOnly, "t")[0]; one.ErrorMessage != nil || len(one.MirrorLags) != 1 {
+			t.Errorf("%s: the dry run says %+v", verb, one)
+		}
+	}
+	a.must(a.put("t", 1, 1, "goes on"))
+	b.ends("t", 1, 3)
+	if now := b.status("t", "ACTIVE"); now.StateTimeMs != before.StateTimeMs {
+		t.Error("a dry run changed the mirror's record")
+	}
+	b.mustOrder("failover", "t")
+	for b.order("failover", rest.Do, "t")[0].ErrorMessage == nil {
+		time.Sleep(time.Millisecond) // it is shown as STOPPED before that is stored
+	}
+	stopped := b.status("t", "STOPPED")
+	if one := a.order("truncate-and-restore", rest.ValidateOnly, "t")[0]; one.ErrorMessage != nil || one.MessagesTruncated == nil || *one.MessagesTruncated != 0 {
+		t.Errorf("the dry run of the restore says %+v", one)
+	}
+	a.must(a.put("t", 1, 1, "writable"))
+	if now := b.status("t", "STOPPED"); now.StateTimeMs != stopped.StateTimeMs {
+		t.Error("a dry run changed the other side's record")
+	}
+}
+
+func TestAdminClientReversesAndRestores(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	a.create("t", 1)
+	a.must(a.put("t", 1, 2, "x"))
+	b.mirror("t")
+	b.ends("t", 1, 2)
+	order := func(s *site, verb string) error {
+		rs, err := kadm.NewClient(s.kgo).AlterTopicConfigs(within(t), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "hawser.mirror.order", Value: &verb}}, "t")
+		if err == nil {
+			err = rs[0].Err
+		}
+		return err
+	}
+	b.must(order(b, "failover"))
+	b.status("t", "STOPPED")
+	b.must(b.put("t", 1, 1, "kept"))
+	a.must(a.put("t", 1, 1, "cut off"))
+	a.must(order(a, "truncate-and-restore"))
+	a.status("t", "ACTIVE")
+	a.ends("t", 1, 3)
+	a.must(order(a, "reverse-and-start"))
+	a.status("t", "STOPPED")
+	b.status("t", "ACTIVE")
+	same(t, a, b, "t", 1)
+	if err := order(a, "reverse-and-start"); err == nil {
+		t.Error("an ordinary topic was reversed")
+	}
+}
+
+func TestT5_NothingToCompareCopiesAllAgain(t *testing.T) {
+	t.Parallel()
+	for name, trim := range map[string]struct{ a, b int64 }{
+		"the old source begins above the cut": {a: 7},
+		"the new source begins above the cut": {b: 7},
+		"both do":                             {a: 6, b: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := twoSites(t)
+			split(t, a, b, 1)
+			for s, to := range map[*site]int64{a: trim.a, b: trim.b} {
+				if to == 0 {
+					continue
+				}
+				offsets := kadm.Offsets{}
+				offsets.AddOffset("t", 0, to, -1)
+				cut, err := kadm.NewClient(s.kgo).DeleteRecords(within(t), offsets)
+				if err == nil {
+					err = cut.Error()
+				}
+				s.must(err)
+			}
+			dry := a.order("truncate-and-restore", rest.ValidateOnly, "t")[0]
+			if dry.ErrorMessage != nil || len(dry.PartitionLevelTruncationData) != 1 || !dry.PartitionLevelTruncationData[0].FullCopy {
+				t.Fatalf("the dry run says %+v, want a full copy", dry)
+			}
+			want := a.values("t", 0)
+			a.mustOrder("truncate-and-restore", "t")
+			a.status("t", "ACTIVE")
+			level(t, a, b, "t")
+			same(t, a, b, "t", 1)
+			kept := a.values(a.quarantined("t"), 0)
+			if !strings.HasSuffix(strings.Join(want, " "), strings.Join(kept, " ")) || len(kept) == 0 {
+				t.Errorf("the quarantine has %v of %v", kept, want)
+			}
+		})
+	}
+}
+
+func TestT1_AnUnreleasedPledgeIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	split(t, a, b, 1)
+	a.mustOrder("truncate-and-restore", "t")
+	a.status("t", "ACTIVE")
+	a.mustOrder("failover", "t")
+	a.status("t", "STOPPED")
+	b.mustOrder("truncate-and-restore", "t")
+	b.status("t", "ACTIVE")
+	a.must(a.put("t", 1, 1, "more"))
+	level(t, a, b, "t")
+	same(t, a, b, "t", 1)
+}
+
+func TestFailoverEndsARestore(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	split(t, a, b, 2)
+	a.alter("cluster.link.paused", "true")
+	a.mustOrder("truncate-and-restore", "t")
+	a.status("t", "PENDING_RESTORE")
+	a.transition("t", "paused")
+	a.refuses("t")
+	b.refused("truncate-and-restore", "t")
+	a.again()
+	a.status("t", "PENDING_RESTORE")
+	a.mustOrder("failover", "t")
+	a.status("t", "STOPPED")
+	a.must(a.put("t", 2, 1, "on its own"))
+	if got := strings.Join(a.values("t", 0), " "); got != "0:both-0 1:both-1 2:both-2 3:both-3 4:both-4 5:on its own-0" {
+		t.Errorf("the topic has %s", got)
+	}
+	if got := strings.Join(a.values(a.quarantined("t"), 1), " "); got != "5:only A-0 6:only A-1 7:only A-2" {
+		t.Errorf("the quarantine has %s", got)
+	}
+	a.alter("cluster.link.paused", "false")
+	a.mustOrder("truncate-and-restore", "t")
+	a.status("t", "ACTIVE")
+	a.ends("t", 2, 9)
+	same(t, a, b, "t", 2)
+}
