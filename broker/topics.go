@@ -61,7 +61,7 @@ func (t *topics) sweep(ctx context.Context, img *meta.Image) error {
 		topic := img.Topics[id.Topic]
 		switch {
 		case topic != nil && id.Partition < topic.Partitions:
-		case img.Deletions[id.Topic] != nil:
+		case img.Deletions[id.Topic] != nil, t.isEmpty(id):
 			if err := t.b.store.Remove(id); err != nil {
 				return fmt.Errorf("remove left-over of deleted topic: %w", err)
 			}
@@ -78,26 +78,8 @@ func (t *topics) sweep(ctx context.Context, img *meta.Image) error {
 			return err
 		}
 	}
-	t.alarmMissing(img, found)
+	t.withholdMissing(img, found)
 	return nil
-}
-
-// alarmMissing says which partitions have been used and have no directory any
-// more: they will open empty. Only a hand can do that, or a disk.
-func (t *topics) alarmMissing(img *meta.Image, found []kafka.PartitionID) {
-	there := map[kafka.PartitionID]bool{}
-	for _, id := range found {
-		there[id] = true
-	}
-	for id, states := range img.Partitions {
-		for n, state := range states.List {
-			part := kafka.PartitionID{Topic: id, Partition: int32(n)}
-			used := state.Epoch > 0 || state.Stop != nil || state.Truncations > 0 || state.Role == meta.RoleMirror
-			if topic := img.Topics[id]; topic != nil && used && !there[part] {
-				t.b.log.Error("the directory of a partition that was in use is gone: its records are lost; a mirror copies them again", "topic", topic.Name, "partition", n, "directory", part.String())
-			}
-		}
-	}
 }
 
 func (t *topics) forgetDeletion(ctx context.Context, id kafka.TopicID) error {
@@ -219,7 +201,13 @@ func newTopic(id kafka.TopicID, spec handler.NewTopic, now time.Time) *meta.Topi
 
 // Create implements handler.Topics.
 func (t *topics) Create(ctx context.Context, spec handler.NewTopic) (*meta.Topic, error) {
+	if err := checkFree(t.b.meta.Image(), spec.Name); err != nil {
+		return nil, err
+	}
 	topic := newTopic(kafka.NewTopicID(), spec, time.Now())
+	if err := t.make(topic.ID, 0, spec.Partitions); err != nil {
+		return nil, err
+	}
 	err := t.b.meta.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 		if err := checkFree(img, spec.Name); err != nil {
 			return nil, err
@@ -231,6 +219,7 @@ func (t *topics) Create(ctx context.Context, spec handler.NewTopic) (*meta.Topic
 		return []meta.Change{meta.PutTopic(topic), meta.PutPartitions(states)}, nil
 	})
 	if err != nil {
+		t.unmake(topic.ID, 0, spec.Partitions, err)
 		return nil, err
 	}
 	if err := t.open(ctx, topic.ID); err != nil {
@@ -241,6 +230,11 @@ func (t *topics) Create(ctx context.Context, spec handler.NewTopic) (*meta.Topic
 
 // Grow implements handler.Topics.
 func (t *topics) Grow(ctx context.Context, id kafka.TopicID, count int32) error {
+	if topic := t.ByID(id); topic != nil && count > topic.Partitions {
+		if err := t.make(id, topic.Partitions, count); err != nil {
+			return err
+		}
+	}
 	err := t.b.meta.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 		topic, states := img.Topics[id], img.Partitions[id]
 		if topic == nil || states == nil {

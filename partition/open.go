@@ -63,6 +63,9 @@ func (o *Owner) Open(topic *meta.Topic, states *meta.Partitions, cfg TopicConfig
 
 // open recovers the log and carries out what the entry says.
 func (p *Partition) open() error {
+	if why := p.owner.withholds(p.id); why != nil {
+		return p.storageError("open the directory", why)
+	}
 	dir, err := p.owner.store.Dir(p.id)
 	if err != nil {
 		return p.storageError("open the directory", err)

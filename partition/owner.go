@@ -76,6 +76,7 @@ type Owner struct {
 
 	mu         sync.RWMutex // guards partitions and closed
 	partitions map[kafka.PartitionID]*Partition
+	withheld   map[kafka.PartitionID]error // why a partition is not to be opened; guarded by mu
 	closed     bool
 	// opening is held, by a byte of the topic's id, by Open and Delete: one topic is opened or deleted by
 	// one at a time, several topics at once.
@@ -103,7 +104,8 @@ func NewOwner(cfg Config, st store.Store, stream Stream) *Owner {
 	if cfg.Random == nil {
 		cfg.Random = rand.Uint32
 	}
-	o := &Owner{cfg: cfg, store: st, storer: &storer{stream: stream}, syncer: newSyncer(cfg), partitions: map[kafka.PartitionID]*Partition{}}
+	o := &Owner{cfg: cfg, store: st, storer: &storer{stream: stream}, syncer: newSyncer(cfg),
+		partitions: map[kafka.PartitionID]*Partition{}, withheld: map[kafka.PartitionID]error{}}
 	o.decoding = make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0)))
 	o.reconciler = newReconciler(o)
 	return o
@@ -114,6 +116,20 @@ func (o *Owner) Get(id kafka.PartitionID) *Partition {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.partitions[id]
+}
+
+// Withhold has Open leave a partition out of service, neither opened nor made: every call answers why. It is for one that is not
+// what it was and, opened, would look well. It holds until the topic is deleted or the process ends.
+func (o *Owner) Withhold(id kafka.PartitionID, why error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.withheld[id] = why
+}
+
+func (o *Owner) withholds(id kafka.PartitionID) error {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.withheld[id]
 }
 
 // all lists the partitions of these topics, or of every topic for nil, in no order.
@@ -184,6 +200,7 @@ func (o *Owner) Delete(topic kafka.TopicID, partitions int32) error {
 		o.mu.Lock()
 		p := o.partitions[id]
 		delete(o.partitions, id)
+		delete(o.withheld, id)
 		o.mu.Unlock()
 		if p != nil {
 			// What Close could not write is about to be removed.

@@ -1,0 +1,174 @@
+package broker_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hawserio/hawser/broker"
+	"github.com/hawserio/hawser/kafka"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// ordersWith makes a topic of two partitions with one record in each, and stops.
+func ordersWith(t *testing.T, dir string) (partition0 string) {
+	t.Helper()
+	b := start(t, dir, nil)
+	c := client(t, b, kgo.DefaultProduceTopic("orders"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	id := create(t, c, "orders", 2)
+	for p := range int32(2) {
+		if err := c.ProduceSync(within(t), &kgo.Record{Partition: p, Value: []byte("old")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Close()
+	stop(t, b)
+	path := filepath.Join(dir, "data", fmt.Sprintf("%s-0", kafka.TopicID(id)))
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// producesTo tries one record without ever trying again.
+func producesTo(t *testing.T, b *broker.Broker, p int32) error {
+	t.Helper()
+	c := client(t, b, kgo.DefaultProduceTopic("orders"), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RecordRetries(0), kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1))
+	defer c.Close()
+	return c.ProduceSync(within(t), &kgo.Record{Partition: p, Value: []byte("new")}).FirstErr()
+}
+
+// outOfService is what clients hear of such a partition, in metadata or from the partition itself.
+func outOfService(err error) bool {
+	return errors.Is(err, kerr.LeaderNotAvailable) || errors.Is(err, kerr.KafkaStorageError)
+}
+
+func endOf(t *testing.T, b *broker.Broker, p int32) (kafka.Offset, error) {
+	t.Helper()
+	list, err := kadm.NewClient(client(t, b)).ListEndOffsets(within(t), "orders")
+	o, is := list.Lookup("orders", p)
+	if !is {
+		return -1, cmp.Or(err, errors.New("the answer lacks the partition"))
+	}
+	return kafka.Offset(o.Offset), o.Err
+}
+
+func TestAPartitionWhoseDirectoryIsGoneIsOutOfServiceUntilSomebodyDecides(t *testing.T) {
+	dir := t.TempDir()
+	path := ordersWith(t, dir)
+	aside := filepath.Join(t.TempDir(), "kept")
+	if err := os.Rename(path, aside); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second start must not find a directory that the first made
+		b := start(t, dir, nil)
+		if err := producesTo(t, b, 0); !outOfService(err) {
+			t.Errorf("produce to the lost partition: %v", err)
+		}
+		if _, err := endOf(t, b, 0); !outOfService(err) {
+			t.Errorf("list the offsets of the lost partition: %v", err)
+		}
+		if end, err := endOf(t, b, 1); err != nil || end < 1 {
+			t.Errorf("the other partition ends at %d, %v", end, err)
+		}
+		stop(t, b)
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Fatalf("the directory was made again: %v", err)
+		}
+	}
+	if err := os.Rename(aside, path); err != nil {
+		t.Fatal(err)
+	}
+	b := start(t, dir, nil)
+	if end, err := endOf(t, b, 0); err != nil || end != 1 {
+		t.Errorf("with its directory back, the partition ends at %d, %v", end, err)
+	}
+	stop(t, b)
+}
+
+func TestAnEmptyDirectoryGivesALostPartitionUp(t *testing.T) {
+	dir := t.TempDir()
+	path := ordersWith(t, dir)
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, start(t, dir, nil))
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := start(t, dir, nil)
+	if err := producesTo(t, b, 0); err != nil {
+		t.Error(err)
+	}
+	if end, err := endOf(t, b, 0); err != nil || end != 1 {
+		t.Errorf("the partition ends at %d, %v", end, err)
+	}
+}
+
+func TestATopicWithALostPartitionCanBeDeletedAndGrown(t *testing.T) {
+	dir := t.TempDir()
+	path := ordersWith(t, dir)
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	b := start(t, dir, nil)
+	admin := kadm.NewClient(client(t, b))
+	if rs, err := admin.UpdatePartitions(within(t), 3, "orders"); err != nil || rs.Error() != nil {
+		t.Fatal(err, rs)
+	}
+	if err := producesTo(t, b, 2); err != nil {
+		t.Errorf("the new partition: %v", err)
+	}
+	if err := producesTo(t, b, 0); !outOfService(err) {
+		t.Errorf("growing the topic brought the lost partition back: %v", err)
+	}
+	if _, err := admin.DeleteTopic(within(t), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	create(t, client(t, b), "orders", 1)
+	if err := producesTo(t, b, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnEmptyUnknownDirectoryGoes(t *testing.T) {
+	dir := t.TempDir()
+	stop(t, start(t, dir, nil))
+	left := filepath.Join(dir, "data", "AAAAAAAAAAAAAAAAAAAAAg-0") // of a creation that a crash cut short
+	if err := os.Mkdir(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := start(t, dir, nil)
+	defer stop(t, b)
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+	_ = filepath.WalkDir(filepath.Join(dir, "data"), func(path string, _ os.DirEntry, _ error) error {
+		if strings.Contains(path, "AAAAAAAAAAAAAAAAAAAAAg") {
+			t.Errorf("%s is left of it", path)
+		}
+		return nil
+	})
+}
+
+func TestARefusedTopicLeavesNoDirectory(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir, nil)
+	c := client(t, b)
+	create(t, c, "orders.eu", 1)
+	before, _ := os.ReadDir(filepath.Join(dir, "data"))
+	for _, name := range []string{"orders.eu", "orders_eu"} {
+		if made, err := kadm.NewClient(c).CreateTopic(within(t), 1, 1, nil, name); err == nil && made.Err == nil {
+			t.Fatalf("%s was made", name)
+		}
+	}
+	if after, _ := os.ReadDir(filepath.Join(dir, "data")); len(after) != len(before) {
+		t.Errorf("%d entries in the data directory, %d before", len(after), len(before))
+	}
+}
