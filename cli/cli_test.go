@@ -78,6 +78,18 @@ func aCluster(t *testing.T) (*resttest.Cluster, string) {
 	return c, url
 }
 
+func TestAListNamesTheErrorsOfMirrorsThatLookWell(t *testing.T) {
+	c, url := aCluster(t)
+	c.Links.PutMirror(link.MirrorInfo{Link: "my-link", Topic: "orders", SourceTopic: "orders", Partitions: 1, Status: "ACTIVE",
+		Err: "STORAGE_ERROR", ErrText: "partition 0: its directory is gone", Lags: []link.Lag{{Partition: 0}}})
+	if r := hawser(t, url, "mirror", "list"); r.code != 0 || r.err != "orders: STORAGE_ERROR: partition 0: its directory is gone\n" {
+		t.Errorf("exit %d, stderr %q", r.code, r.err)
+	}
+	if got := ok(t, url, "mirror", "list", "-o", "json"); strings.Count(got, `"mirror_topic_error": "STORAGE_ERROR"`) != 1 || strings.Contains(got, "NO_ERROR") {
+		t.Errorf("JSON: %s", got)
+	}
+}
+
 func TestTables(t *testing.T) {
 	c, url := aCluster(t)
 	c.Links.PutMirror(link.MirrorInfo{Link: "my-link", Topic: "orders", SourceTopic: "orders", Partitions: 2, Status: "FAILED", StateMs: 1_700_000_000_000,

@@ -59,6 +59,8 @@ type mirrorRow struct {
 	StatusTime int64  `human:"Status Time (ms)" json:"status_time_ms"`
 	Partitions int32  `human:"Num Partition" json:"num_partition"`
 	MaxLag     int64  `human:"Max Per Partition Mirror Lag" json:"max_per_partition_mirror_lag"`
+	Error      string `json:"mirror_topic_error,omitempty"`
+	Message    string `json:"mirror_topic_error_message,omitempty"`
 }
 
 func (a *app) mirrorList() *cobra.Command {
@@ -80,9 +82,22 @@ func (a *app) mirrorList() *cobra.Command {
 		}
 		var rows []mirrorRow
 		for _, m := range mirrors {
-			rows = append(rows, mirrorRow{m.LinkName, m.MirrorTopicName, m.SourceTopicName, m.MirrorStatus, m.StateTimeMs, m.NumPartitions, maxLag(m.MirrorLags)})
+			row := mirrorRow{Link: m.LinkName, Topic: m.MirrorTopicName, Source: m.SourceTopicName, Status: m.MirrorStatus,
+				StatusTime: m.StateTimeMs, Partitions: m.NumPartitions, MaxLag: maxLag(m.MirrorLags)}
+			if row.Error = shownError(m.MirrorTopicError); row.Error != "" {
+				row.Message = m.MirrorTopicErrorMessage
+			}
+			rows = append(rows, row)
 		}
-		return printRows(a, rows)
+		if err := printRows(a, rows); err != nil || a.format != "human" {
+			return err
+		}
+		for _, row := range rows { // an ACTIVE mirror may be in error, and has no column for it
+			if row.Error != "" {
+				fmt.Fprintf(a.err, "%s: %s: %s\n", clean(row.Topic), row.Error, clean(row.Message))
+			}
+		}
+		return nil
 	}
 	return cmd
 }

@@ -106,3 +106,20 @@ func lastName(l *commitlog.Log) string {
 	all := l.Segments()
 	return fmt.Sprintf("%020d.log", all[len(all)-1].Base)
 }
+
+func TestARecoveryReadsWhatWasNotSyncedFromTheDisk(t *testing.T) {
+	dir := &uncachingDir{Dir: diskDir(t), upTo: map[string]int64{}}
+	f := &fixture{T: t, dir: dir}
+	f.open(commitlog.Config{})
+	f.fill(20, 0)
+	f.sync()
+	f.fill(20, 0)
+	size := f.log.Size()
+	if recovery := f.open(commitlog.Config{}); recovery.Clean { // as after a crash: it was not closed
+		t.Fatalf("%+v", recovery)
+	}
+	if upTo := dir.upTo[lastName(f.log)]; upTo != size {
+		t.Errorf("let go of the system's copy up to %d, the file ends at %d", upTo, size)
+	}
+	f.holds(0, f.held...)
+}

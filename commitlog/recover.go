@@ -69,6 +69,11 @@ func (o *opening) readSegment(g *segment, size, floor int64, last bool) (good in
 	}
 	defer f.release()
 	o.resumeFrom(g)
+	if size > floor {
+		// After a write or sync that failed the system may go on showing bytes that the disk does not have, and call
+		// them synced when asked again: what is judged here must come from the disk.
+		f.Uncache(floor&^(uncachePage-1), size)
+	}
 	good, why := o.walk(g, f, size)
 	if why == nil {
 		return good, false, nil

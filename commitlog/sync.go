@@ -124,6 +124,9 @@ func (l *Log) syncLocked() (kafka.Offset, error) {
 // end of what it is told to let go of, and its blocks may be this large.
 const uncacheAgain = 4 << 20
 
+// uncachePage is the least that the system lets go of, in bytes, or a multiple of it.
+const uncachePage = 4 << 10
+
 // uncache lets the system forget what is synced but for the last bytes. Called with syncMu held.
 func (l *Log) uncache(segs []*segment) {
 	keep := l.cached.Load()

@@ -127,6 +127,7 @@ func (r *running) view(img *meta.Image, m topicMirror) view {
 		if fetches {
 			one.status = pool.Status(kafka.TopicPartition{Topic: m.topic.Name, Partition: p})
 		}
+		r.ownFault(&one.status, m, p)
 		r.complete(&one.status, m, p, ends)
 		if one.status.CaughtUp.IsZero() && one.status.LastContact.IsZero() && m.state.Live() {
 			one.status.CaughtUp, one.status.Behind = ages[p].caughtUp, ages[p].behind
@@ -152,6 +153,18 @@ func (r *running) view(img *meta.Image, m topicMirror) view {
 	}
 	v.judged = plan.JudgeFaults(faults, now, lim)
 	return v
+}
+
+// ownFault shows that the mirror's own partition is out of service, which a fetcher that waits for the source, or is
+// halted, would not say.
+func (r *running) ownFault(s *fetcher.Status, m topicMirror, p int32) {
+	part := r.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: m.topic.ID, Partition: p})
+	if part == nil || !m.state.Live() {
+		return
+	}
+	if err := part.Err(); err != nil {
+		s.Fault, s.Err = fetcher.TargetOffline, err
+	}
 }
 
 // complete fills in what a fetcher does not say, as it has not fetched since it began or does not
@@ -277,7 +290,10 @@ func (ls *Links) mirrorInfo(img *meta.Image, link *meta.Link, m topicMirror) Mir
 	info.Status = v.status(m.state)
 	info.Lags = lags(m, v)
 	switch {
-	case info.Err != string(mirror.NoError) || !m.state.Fetches():
+	case info.Err != string(mirror.NoError) || !m.state.Live():
+	case v.judged.Problem.Code == string(mirror.StorageError):
+		info.Err, info.ErrText = v.judged.Problem.Code, v.judged.Problem.Text
+	case !m.state.Fetches():
 	case info.Status == mirror.StatusLinkFailed && v.link.Code != "", info.Status == mirror.StatusSourceUnavailable && v.link.Code != "":
 		info.Err, info.ErrText = v.link.Code, v.link.Text
 	case v.judged.Judgement != plan.Well:

@@ -237,8 +237,9 @@ type fakePart struct {
 	Verifiable     // nor this, unless they verify
 	parts          *fakeParts
 	id             kafka.PartitionID
-	mu             sync.Mutex // guards at
+	mu             sync.Mutex // guards at and err
 	at             partition.Offsets
+	err            error
 	producers      []partition.Producer
 }
 
@@ -317,6 +318,12 @@ func (p *fakePart) Offsets() partition.Offsets {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.at
+}
+
+func (p *fakePart) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
 }
 
 // grow is what a fetcher does: the mirror gets longer.

@@ -3,6 +3,7 @@ package link
 import (
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,7 +127,7 @@ func TestEveryFaultAndReasonHasOneName(t *testing.T) {
 		plan.NoFault: fetcher.NoFault, plan.SourceUnreachable: fetcher.SourceUnreachable, plan.SourceAuth: fetcher.SourceAuth, plan.SourceDenied: fetcher.SourceDenied,
 		plan.TopicMissing: fetcher.TopicMissing, plan.TopicIDChanged: fetcher.TopicIDChanged, plan.PartitionsFewer: fetcher.PartitionsFewer,
 		plan.EpochWentBack: fetcher.EpochWentBack, plan.AppendEpochBack: fetcher.AppendEpochBack, plan.Truncated: fetcher.Truncated,
-		plan.OldFormat: fetcher.OldFormat, plan.CorruptBatch: fetcher.CorruptBatch, plan.OverlappingBatch: fetcher.OverlappingBatch, plan.TargetFailed: fetcher.TargetFailed,
+		plan.OldFormat: fetcher.OldFormat, plan.CorruptBatch: fetcher.CorruptBatch, plan.OverlappingBatch: fetcher.OverlappingBatch, plan.TargetOffline: fetcher.TargetOffline, plan.TargetFull: fetcher.TargetFull, plan.TargetFailed: fetcher.TargetFailed,
 	}
 	for a, b := range pairs {
 		if string(a) != string(b) {
@@ -206,4 +207,39 @@ func TestCategoriesOfALink(t *testing.T) {
 	r.state("stop", mirror.Stopped)
 	want := map[string]int32{mirror.CategoryActive: 2, mirror.CategoryPaused: 2, mirror.CategoryPending: 2, mirror.CategoryNotApplicable: 2}
 	r.eventually("two partitions in each", func() bool { info, _ := r.links.Describe("l"); return maps.Equal(info.Categories, want) })
+}
+
+func TestAMirrorWhoseOwnLogIsOutOfServiceSaysSo(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 2)
+	r.link("l")
+	r.mirror("l", "t")
+	r.status("t", "ACTIVE")
+	part := r.part("t", 1)
+	part.mu.Lock()
+	part.err = kafka.Errorf(kafka.KafkaStorageError, "open the log of partition t-1: it is corrupt")
+	part.mu.Unlock()
+	shown := func(when string) {
+		t.Helper()
+		list, err := r.links.Mirrors("l", "")
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		if m := list[0]; m.Err != "STORAGE_ERROR" || !strings.Contains(m.ErrText, "partition 1: open the log of partition t-1: it is corrupt") {
+			t.Errorf("%s: error %s, %q", when, m.Err, m.ErrText)
+		}
+		if m := list[0]; m.Lags[0].Err != "" || !strings.Contains(m.Lags[1].Err, "corrupt") {
+			t.Errorf("%s: partitions say %q and %q", when, m.Lags[0].Err, m.Lags[1].Err)
+		}
+	}
+	shown("fetched")
+	r.obeyed("l", Pause, "t")
+	r.eventually("not fetched", func() bool { return r.pool().fetches("t") == 0 })
+	shown("paused")
+	part.mu.Lock()
+	part.err = nil
+	part.mu.Unlock()
+	if info, _ := r.links.Mirror("l", "t"); info.Err != "NO_ERROR" {
+		t.Errorf("in service again: error %s, %q", info.Err, info.ErrText)
+	}
 }

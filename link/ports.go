@@ -78,6 +78,7 @@ type Transactions interface {
 // MirrorPartition is what links use of partition.Partition.
 type MirrorPartition interface {
 	fetcher.Target
+	Err() error // why it is out of service, nil if it works
 	BecomeMirror(ctx context.Context, start kafka.Offset) error
 	Producers() []partition.Producer
 	Verifiable

@@ -22,7 +22,7 @@ func TestEveryWordIsInTheClosedList(t *testing.T) {
 	}
 	for _, f := range []fetcher.Fault{
 		fetcher.SourceUnreachable, fetcher.SourceAuth, fetcher.SourceDenied, fetcher.TopicMissing, fetcher.TopicIDChanged, fetcher.PartitionsFewer,
-		fetcher.EpochWentBack, fetcher.AppendEpochBack, fetcher.Truncated, fetcher.OldFormat, fetcher.CorruptBatch, fetcher.OverlappingBatch, fetcher.TargetFailed,
+		fetcher.EpochWentBack, fetcher.AppendEpochBack, fetcher.Truncated, fetcher.OldFormat, fetcher.CorruptBatch, fetcher.OverlappingBatch, fetcher.TargetOffline, fetcher.TargetFull, fetcher.TargetFailed,
 	} {
 		if code := plan.CodeOf(plan.Fault(f)); !listed[code] || f != fetcher.TargetFailed && code == string(mirror.InternalError) {
 			t.Errorf("%s is shown as %s", f, code)

@@ -58,10 +58,19 @@ func (p *Partition) room(n int) error {
 		return nil
 	}
 	if err := st.Room(int64(n)); err != nil {
-		return p.storageError("append to the log", err)
+		return noRoom{p.storageError("append to the log", err)}
 	}
 	return nil
 }
+
+// ErrNoRoom says that the volume is full; matched with errors.Is. Nothing was written and the partition is in service.
+var ErrNoRoom = store.ErrNoRoom
+
+// noRoom is a kafka.Error that is told apart as ErrNoRoom.
+type noRoom struct{ error }
+
+func (e noRoom) Unwrap() error        { return e.error }
+func (e noRoom) Is(target error) bool { return target == ErrNoRoom }
 
 // validate checks a producer's batch, few compressed ones at a time: what one grows to is bounded,
 // and so is their sum. It is work for processors, so that more at once would not be faster.

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,7 +42,7 @@ func TestNoRoomRefusesRecordsAndKeepsThePartitionInService(t *testing.T) {
 		st.full.Store(true)
 		err := put(1)
 		wantCode(t, err, kafka.KafkaStorageError)
-		if !strings.Contains(err.Error(), store.ErrNoRoom.Error()) {
+		if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), store.ErrNoRoom.Error()) {
 			t.Errorf("role %v: %v", role, err)
 		}
 		if end := b.p(0).Offsets().LogEnd; end != 1 || b.p(0).Err() != nil {

@@ -51,7 +51,7 @@ func (q *part) want(l *loop, cfg *Config) (Want, bool) {
 	if q.splice {
 		last, err := q.Target.LastBatch()
 		if err != nil {
-			q.fail(TargetFailed, fmt.Errorf("read the mirror's last batch: %w", err), stuckWait)
+			q.fail(targetFault(err), fmt.Errorf("read the mirror's last batch: %w", err), stuckWait)
 			return Want{}, false
 		}
 		if q.splice = last != nil; q.splice {
@@ -94,7 +94,7 @@ func (q *part) follow(o partition.Offsets, cfg *Config) bool {
 	err := q.target(func() error { return q.Target.FollowLogStart(q.ctx, o.Generation, q.start) })
 	if err != nil && !errors.Is(err, partition.ErrStale) && !errors.Is(err, context.Canceled) {
 		q.followed = -1
-		q.fail(TargetFailed, fmt.Errorf("move the log start of %s to %d: %w", q.Mirror, q.start, err), stuckWait)
+		q.fail(targetFault(err), fmt.Errorf("move the log start of %s to %d: %w", q.Mirror, q.start, err), stuckWait)
 		return false
 	}
 	return true
@@ -252,8 +252,19 @@ func (q *part) notStored(err error) {
 	case errors.Is(err, partition.ErrEpochBack):
 		q.fail(AppendEpochBack, fmt.Errorf("%s: %w", where, err), stuckWait)
 	default:
-		q.fail(TargetFailed, fmt.Errorf("%s: %w", where, err), stuckWait)
+		q.fail(targetFault(err), fmt.Errorf("%s: %w", where, err), stuckWait)
 	}
+}
+
+// targetFault says which fault it is that the mirror's own partition answered an error.
+func targetFault(err error) Fault {
+	switch {
+	case errors.Is(err, partition.ErrNoRoom):
+		return TargetFull
+	case kafka.CodeOf(err) == kafka.KafkaStorageError:
+		return TargetOffline
+	}
+	return TargetFailed
 }
 
 // cut is an answer's bytes taken apart.

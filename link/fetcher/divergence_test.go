@@ -12,6 +12,7 @@ import (
 	"github.com/hawserio/hawser/kafka/batch"
 	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/fetcher/stubtest"
+	"github.com/hawserio/hawser/partition"
 )
 
 func TestC03_JumpsOverWhatTheSourceRemoved(t *testing.T) {
@@ -285,15 +286,26 @@ func TestFewerPartitionsIsAFault(t *testing.T) {
 }
 
 func TestTargetThatFailsIsShownAndTriedAgain(t *testing.T) {
-	b := newBench(t, 1, nil)
-	b.stub.Create("t", topicID, 2)
-	targets := b.mirror(topicID, zero, one)
-	targets[0].FailWith = errors.New("disk full")
-	b.stub.Partition(zero).Produce(1, "v")
-	b.stub.Partition(one).Produce(1, "v")
-	fault, _ := b.await("fault", 0)
-	if fault.Fault != fetcher.TargetFailed || !strings.Contains(fault.Err.Error(), "disk full") {
-		t.Errorf("fault is %v", fault)
+	for _, c := range []struct {
+		err  error
+		want fetcher.Fault
+	}{
+		{errors.New("out of luck"), fetcher.TargetFailed},
+		{kafka.Errorf(kafka.KafkaStorageError, "out of luck"), fetcher.TargetOffline},
+		{fmt.Errorf("out of luck: %w", partition.ErrNoRoom), fetcher.TargetFull},
+	} {
+		t.Run(string(c.want), func(t *testing.T) {
+			b := newBench(t, 1, nil)
+			b.stub.Create("t", topicID, 2)
+			targets := b.mirror(topicID, zero, one)
+			targets[0].FailWith = c.err
+			b.stub.Partition(zero).Produce(1, "v")
+			b.stub.Partition(one).Produce(1, "v")
+			fault, _ := b.await("fault", 0)
+			if fault.Fault != c.want || !strings.Contains(fault.Err.Error(), "out of luck") {
+				t.Errorf("fault is %v, want %s", fault, c.want)
+			}
+			b.reach(targets[1], 1)
+		})
 	}
-	b.reach(targets[1], 1)
 }

@@ -153,7 +153,9 @@ const (
 	OldFormat         Fault = "UNSUPPORTED_MESSAGE_FORMAT"
 	CorruptBatch      Fault = "CORRUPT_BATCH"
 	OverlappingBatch  Fault = "OVERLAPPING_BATCH"
-	TargetFailed      Fault = "TARGET_FAILED"
+	TargetOffline     Fault = "TARGET_OUT_OF_SERVICE" // the mirror's own log cannot be read, written or synced
+	TargetFull        Fault = "TARGET_FULL"           // the volume has no room for more records
+	TargetFailed      Fault = "TARGET_FAILED"         // the mirror refused what was asked of it for any other reason
 )
 
 // Event is something a link must hear of at once: a fault that began or went, records lost, a truncation.

@@ -141,7 +141,7 @@ func (q *part) targetFailed(err error, order string) bool {
 	case errors.Is(err, partition.ErrStale):
 		q.wait(q.pool.cfg.Load().Backoff)
 	default:
-		q.fail(TargetFailed, fmt.Errorf("%s: %s: %w", q.Mirror, order, err), stuckWait)
+		q.fail(targetFault(err), fmt.Errorf("%s: %s: %w", q.Mirror, order, err), stuckWait)
 	}
 	return true
 }

@@ -28,6 +28,8 @@ const (
 	SourceUnreachable          Reason = "SOURCE_UNREACHABLE"
 	CorruptBatch               Reason = "CORRUPT_BATCH"
 	OverlappingBatch           Reason = "OVERLAPPING_BATCH"
+	StorageError               Reason = "STORAGE_ERROR"
+	NoRoom                     Reason = "NO_ROOM"
 	LagNotZero                 Reason = "MIRROR_LAG_NOT_ZERO"
 	ConsumerGroupInUse         Reason = "CONSUMER_GROUP_IN_USE_ERROR"
 	PolicyViolation            Reason = "POLICY_VIOLATION_ERROR"
@@ -76,6 +78,8 @@ var reasons = []Explained{
 	{SourceUnreachable, "The broker that leads the partition on the source does not answer.", "It heals by itself once the broker or another leader answers."},
 	{CorruptBatch, "The source serves a batch whose checksum is wrong. Nothing of it was stored.", "It is fetched again; check the disk of the source's leader."},
 	{OverlappingBatch, "The source serves a batch that begins inside what is mirrored already. Nothing of it was stored.", "Check the source's log: two histories met in it."},
+	{StorageError, "This broker's own log of the partition could not be read, written or synced: the partition is out of service, the others go on.", "Do as the message says (docs/out-of-service.md); what is missing is fetched again."},
+	{NoRoom, "The volume of the data directory is full up to what is kept free for metadata. Nothing was stored.", "Free or add space; then it goes on by itself."},
 	{LagNotZero, "The source has records that are not mirrored yet, or a transaction is open there.", "Stop the producers and end transactions on the source; failover does not wait."},
 	{ConsumerGroupInUse, "The group has members on this cluster, so its offsets are not overwritten.", "Stop those consumers, or exclude the group in consumer.offset.group.filters."},
 	{PolicyViolation, "This cluster refuses a value of the source.", "Change the value on the source, or leave the config out of topic.config.sync.include."},

@@ -25,6 +25,8 @@ const (
 	OldFormat         Fault = "UNSUPPORTED_MESSAGE_FORMAT"
 	CorruptBatch      Fault = "CORRUPT_BATCH"
 	OverlappingBatch  Fault = "OVERLAPPING_BATCH"
+	TargetOffline     Fault = "TARGET_OUT_OF_SERVICE"
+	TargetFull        Fault = "TARGET_FULL"
 	TargetFailed      Fault = "TARGET_FAILED"
 )
 
@@ -61,6 +63,8 @@ var faultRules = map[Fault]faultRule{
 	OldFormat:         {notAtAll, codeOldFormat},
 	CorruptBatch:      {forEver, codeCorrupt},
 	OverlappingBatch:  {retryTimeout, codeOverlap},
+	TargetOffline:     {forEver, codeStorage},
+	TargetFull:        {forEver, codeNoRoom},
 	TargetFailed:      {forEver, codeInternal},
 }
 

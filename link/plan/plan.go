@@ -27,6 +27,8 @@ const (
 	codeCorrupt         = string(mirror.CorruptBatch)
 	codeOverlap         = string(mirror.OverlappingBatch)
 	codeInternal        = string(mirror.InternalError)
+	codeStorage         = string(mirror.StorageError)
+	codeNoRoom          = string(mirror.NoRoom)
 	codeLag             = string(mirror.LagNotZero)
 	codePolicy          = string(mirror.PolicyViolation)
 	codeTopicExists     = string(mirror.TopicExists)
