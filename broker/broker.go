@@ -245,6 +245,7 @@ func (b *Broker) openGroups(ctx context.Context) error {
 		Refuse:            b.topics.refuseCommit,
 		Image:             b.meta.Image,
 		MayDescribe:       b.mayDescribe,
+		ConsumerTimes:     b.consumerTimes,
 	})
 	b.onClose(func() error { b.groups.Close(); return nil })
 	if err := b.groups.Load(ctx); err != nil {

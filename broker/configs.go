@@ -4,11 +4,16 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // configs is where the values of topic and broker configs are kept. It
@@ -29,22 +34,80 @@ func (c *configs) values() config.Values {
 
 // UpdateBroker implements handler.Configs.
 func (c *configs) UpdateBroker(ctx context.Context, entity string, change func(map[string]string) (map[string]string, error)) error {
-	err := c.b.meta.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
+	if err := c.update(ctx, entity, change); err != nil {
+		return err
+	}
+	// A broker's value is the default of a topic's key.
+	for _, topic := range c.b.topics.All() {
+		c.b.owner.Configure(topic.ID, c.b.topicConfig(topic))
+	}
+	return nil
+}
+
+func (c *configs) update(ctx context.Context, entity string, change func(map[string]string) (map[string]string, error)) error {
+	return c.b.meta.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 		next, err := change(maps.Clone(img.Configs[entity]))
 		if err != nil {
 			return nil, err
 		}
 		return []meta.Change{meta.PutConfigs(entity, next)}, nil
 	})
-	if err != nil {
-		return err
+}
+
+// entityOf is where the configs of a group, or of a client-metrics subscription, are kept
+// among those of brokers, whose entities are numbers.
+func entityOf(kind kmsg.ConfigResourceType, name string) string {
+	return entityPrefix(kind) + url.PathEscape(name)
+}
+
+func entityPrefix(kind kmsg.ConfigResourceType) string {
+	if kind == kmsg.ConfigResourceTypeClientMetrics {
+		return "client-metrics:"
 	}
-	c.b.kafka.SetLimits(kafkaSettings(c.values()))
-	// A broker's value is the default of a topic's key.
-	for _, topic := range c.b.topics.All() {
-		c.b.owner.Configure(topic.ID, c.b.topicConfig(topic))
+	return "group:"
+}
+
+// Resource implements handler.Configs.
+func (c *configs) Resource(kind kmsg.ConfigResourceType, name string) map[string]string {
+	return c.b.meta.Image().Configs[entityOf(kind, name)]
+}
+
+// Resources implements handler.Configs.
+func (c *configs) Resources(kind kmsg.ConfigResourceType) []string {
+	var names []string
+	for entity := range c.b.meta.Image().Configs {
+		if escaped, is := strings.CutPrefix(entity, entityPrefix(kind)); is {
+			if name, err := url.PathUnescape(escaped); err == nil {
+				names = append(names, name)
+			}
+		}
 	}
-	return nil
+	slices.Sort(names)
+	return names
+}
+
+// UpdateResource implements handler.Configs.
+func (c *configs) UpdateResource(ctx context.Context, kind kmsg.ConfigResourceType, name string, change func(map[string]string) (map[string]string, error)) error {
+	return c.update(ctx, entityOf(kind, name), change)
+}
+
+// consumerTimes are a group's own session time-out and heartbeat interval, else the broker's.
+func (b *Broker) consumerTimes(group string) (session, interval time.Duration) {
+	node, cluster, static := (&configs{b}).Broker()
+	broker := config.Broker.Values(node, cluster, static)
+	session, interval = broker.Millis("group.consumer.session.timeout.ms"), broker.Millis("group.consumer.heartbeat.interval.ms")
+	own := (&configs{b}).Resource(kmsg.ConfigResourceTypeGroupConfig, group)
+	if len(own) == 0 {
+		return session, interval
+	}
+	v := config.Group.Values(own)
+	if !v.IsDefault("consumer.session.timeout.ms") {
+		session = v.Millis("consumer.session.timeout.ms")
+	}
+	if !v.IsDefault("consumer.heartbeat.interval.ms") {
+		interval = v.Millis("consumer.heartbeat.interval.ms")
+	}
+	return session, interval
 }
 
 // UpdateTopic implements handler.Configs.

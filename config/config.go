@@ -84,6 +84,9 @@ var (
 	Broker = withListeners(newTable("broker", brokerKeys(), brokerRules()...))
 	Topic  = newTable("topic", topicKeys(), topicRules()...)
 	Link   = newTable("link", linkKeys(), linkRules()...)
+	// Group is the configs of a consumer group, ClientMetrics those of a subscription to clients' metrics.
+	Group         = newTable("group", groupKeys(), groupRules()...)
+	ClientMetrics = newTable("client metrics", clientMetricsKeys())
 )
 
 // Kind is what the table is of: broker, topic or link.

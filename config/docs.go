@@ -16,6 +16,8 @@ func Markdown() string {
 		table        *Table
 	}{
 		{"Topics", "Set when a topic is created, or later with IncrementalAlterConfigs. What is not set follows the broker key named under *broker key*.", Topic},
+		{"Groups", "Set with IncrementalAlterConfigs on a group, which need not exist yet. What is not set follows the broker key.", Group},
+		{"Client metrics", "Set with IncrementalAlterConfigs on a subscription.", ClientMetrics},
 		{"Links", "Set when a cluster link is created, or later with `configs:alter`.", Link},
 		{"Broker", "Set in the properties file that `hawser serve --config` reads, or with `--set key=value`. " +
 			"Security keys may stand for one listener as `listener.name.NAME.KEY`. Kafka's own keys that mean nothing here are left out with a warning.", Broker},

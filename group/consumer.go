@@ -64,7 +64,8 @@ func (c *Coordinator) ConsumerGroupHeartbeat(ctx context.Context, from Client, r
 	}
 	resp.MemberID, resp.MemberEpoch = &b.MemberID, answer.Epoch
 	if answer.Epoch >= 0 {
-		resp.HeartbeatIntervalMillis = int32(c.cfg.ConsumerInterval.Milliseconds())
+		_, interval := c.consumerTimes(rq.Group)
+		resp.HeartbeatIntervalMillis = int32(interval.Milliseconds())
 	}
 	if answer.Assignment != nil {
 		resp.Assignment = &kmsg.ConsumerGroupHeartbeatResponseAssignment{Topics: []kmsg.ConsumerGroupHeartbeatResponseAssignmentTopic{}}
@@ -181,6 +182,7 @@ func (c *impl) beat(ctx context.Context, g *group, b rebalance.Beat, image *meta
 	if err != nil {
 		return rebalance.BeatAnswer{}, err
 	}
+	core.Limit(c.consumerLimits(g.id))
 	changes, answer := core.Beat(b, catalog{image}, now)
 	if answer.Code == kafka.UnknownMemberID && b.InstanceID == nil {
 		answer.Message = fmt.Sprintf("Member %s is not a member of group %s.", b.MemberID, g.id)
@@ -214,7 +216,7 @@ func (c *impl) consumerOf(g *group, image *meta.Image) (*rebalance.Consumer, []r
 	if g.consumer != nil {
 		return g.consumer, nil, nil
 	}
-	core := rebalance.NewConsumer(c.consumerLimits())
+	core := rebalance.NewConsumer(c.consumerLimits(g.id))
 	records := g.epitaph()
 	if g.idle() {
 		return core, records, nil
@@ -230,8 +232,16 @@ func (c *impl) consumerOf(g *group, image *meta.Image) (*rebalance.Consumer, []r
 	return core, records, nil
 }
 
-func (c *impl) consumerLimits() rebalance.ConsumerLimits {
-	return rebalance.ConsumerLimits{Session: c.cfg.ConsumerSession, MaxSize: c.cfg.ConsumerMaxSize}
+func (c *impl) consumerLimits(group string) rebalance.ConsumerLimits {
+	session, _ := c.consumerTimes(group)
+	return rebalance.ConsumerLimits{Session: session, MaxSize: c.cfg.ConsumerMaxSize}
+}
+
+func (c *impl) consumerTimes(group string) (session, interval time.Duration) {
+	if c.env.ConsumerTimes == nil {
+		return c.cfg.ConsumerSession, c.cfg.ConsumerInterval
+	}
+	return c.env.ConsumerTimes(group)
 }
 
 // storeAgain is when a timer's changes that could not be stored are tried again.

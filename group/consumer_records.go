@@ -135,7 +135,7 @@ func (c *impl) replayConsumer(g *group, r record) error {
 		if r.value == nil {
 			return nil // the rest of a group that is gone
 		}
-		g.consumer = rebalance.NewConsumer(c.consumerLimits())
+		g.consumer = rebalance.NewConsumer(c.consumerLimits(g.id))
 	}
 	g.stored = true
 	g.consumer.Apply(change)

@@ -46,6 +46,9 @@ type Env struct {
 	Image func() *meta.Image
 	// MayDescribe says whether the client may see the topic, for expressions that it subscribes to; nil: everyone may.
 	MayDescribe func(from Client, topic string) bool
+	// ConsumerTimes are a group's session time-out and heartbeat interval in the consumer protocol, asked at each
+	// heartbeat; nil: the Config's.
+	ConsumerTimes func(group string) (session, interval time.Duration)
 }
 
 // Client is who sent a request.

@@ -68,14 +68,21 @@ func (part *fetchPart) size() int { return int(part.ans.Slice.Length) }
 // resolve finds the partition if the caller may read it.
 func (f *fetching) resolve(part *fetchPart) {
 	mode := f.namingFrom(13)
+	follower := f.rq.ReplicaID >= 0 || f.rq.ReplicaState.ID >= 0
+	may := func(topic string) bool {
+		if follower { // brokers are trusted with every topic
+			return f.clusterAllowed(kmsg.ACLOperationClusterAction)
+		}
+		return f.topicAllowed(kmsg.ACLOperationRead, topic)
+	}
 	t, err := f.topicOf(part.want.topic, part.want.id, mode)
 	switch {
-	case mode == byName && !f.topicAllowed(kmsg.ACLOperationRead, part.want.topic):
+	case mode == byName && !may(part.want.topic):
 		err = topicDenied(part.want.topic)
 	case err != nil:
-	case mode == byID && !f.topicAllowed(kmsg.ACLOperationRead, t.Name):
+	case mode == byID && !may(t.Name):
 		err = topicDenied(t.Name)
-	case f.rq.ReplicaID >= 0 || f.rq.ReplicaState.ID >= 0:
+	case follower:
 		err = kafka.Errorf(kafka.NotLeaderForPartition, "There are no followers here.")
 	case f.version < 10 && t.Configs["compression.type"] == "zstd":
 		err = kafka.Errorf(kafka.UnsupportedCompressionType, "Fetch version %d cannot carry zstd.", f.version)

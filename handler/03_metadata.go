@@ -24,8 +24,8 @@ func metadata(ctx context.Context, c *call, rq *kmsg.MetadataRequest) (kmsg.Resp
 	resp.Brokers = append(resp.Brokers, broker)
 	resp.ClusterID = &c.ClusterID
 	resp.ControllerID = c.NodeID
-	if rq.IncludeClusterAuthorizedOperations && c.clusterAllowed(kmsg.ACLOperationDescribe) {
-		resp.AuthorizedOperations = c.authorizedOps(clusterOps, kmsg.ACLResourceTypeCluster, clusterResource)
+	if rq.IncludeClusterAuthorizedOperations {
+		resp.AuthorizedOperations = c.authorizedClusterOps()
 	}
 	m := &describing{call: c, rq: rq}
 	if rq.Topics == nil || c.version == 0 && len(rq.Topics) == 0 {
@@ -86,7 +86,7 @@ func (m *describing) find(ctx context.Context, in *kmsg.MetadataRequestTopic) (*
 			return nil, kafka.UnknownTopicID
 		}
 		if !m.topicAllowed(kmsg.ACLOperationDescribe, t.Name) {
-			return nil, kafka.UnknownTopicID // that the id exists must not show
+			return nil, topicDenied("")
 		}
 		return t, nil
 	case in.Topic == nil:

@@ -27,7 +27,7 @@ func offsetFetch(ctx context.Context, c *call, rq *kmsg.OffsetFetchRequest) (kms
 // offsetFetchOne answers the form of versions 1-7: one group, topics by name.
 func (c *call) offsetFetchOne(ctx context.Context, rq *kmsg.OffsetFetchRequest) *kmsg.OffsetFetchResponse {
 	if !c.groupAllowed(kmsg.ACLOperationDescribe, rq.Group) {
-		return refuseOffsetFetch(rq, errGroupDenied)
+		return c.refuseOffsetFetch(rq, errGroupDenied)
 	}
 	forward := *rq
 	denied := []kmsg.OffsetFetchResponseTopic{}
@@ -52,9 +52,13 @@ func (c *call) offsetFetchOne(ctx context.Context, rq *kmsg.OffsetFetchRequest) 
 	return resp
 }
 
-func refuseOffsetFetch(rq *kmsg.OffsetFetchRequest, err error) *kmsg.OffsetFetchResponse {
+// refuseOffsetFetch refuses a whole group. Version 1 has no code but the partitions'.
+func (c *call) refuseOffsetFetch(rq *kmsg.OffsetFetchRequest, err error) *kmsg.OffsetFetchResponse {
 	resp := kmsg.NewPtrOffsetFetchResponse()
 	resp.ErrorCode = code(err)
+	if c.version >= 2 {
+		return resp
+	}
 	for _, in := range rq.Topics {
 		resp.Topics = append(resp.Topics, offsetFetchDenied(in, err))
 	}

@@ -11,6 +11,7 @@ import (
 const (
 	coordinatorGroup       = 0
 	coordinatorTransaction = 1
+	coordinatorShare       = 2
 )
 
 // FindCoordinator, key 10, versions 0-6. Says who coordinates a group or a transactional id.
@@ -56,6 +57,11 @@ func (c *call) coordinates(kind int8, key string) error {
 		if c.Transactions == nil {
 			return errNoTransactions
 		}
+	case coordinatorShare:
+		if !c.clusterAllowed(kmsg.ACLOperationClusterAction) {
+			return errClusterDenied
+		}
+		return kafka.Errorf(kafka.InvalidRequest, "Share groups are not offered.")
 	default:
 		return kafka.Errorf(kafka.InvalidRequest, "There are no coordinators of type %d.", kind)
 	}

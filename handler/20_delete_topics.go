@@ -73,12 +73,12 @@ func (c *call) deleteTopic(ctx context.Context, in *kmsg.DeleteTopicsRequestTopi
 		name = t.Name
 	}
 	switch {
-	case mode == byName && !c.topicAllowed(kmsg.ACLOperationDelete, name):
+	case mode == byName && !c.topicAllowed(kmsg.ACLOperationDescribe, name):
 		return topicDenied(name)
 	case err != nil:
 		return err
 	case !c.topicAllowed(kmsg.ACLOperationDescribe, name):
-		return kafka.Errorf(kafka.UnknownTopicID, "There is no topic with id %s.", id)
+		return topicDenied("") // its name stays unsaid
 	case !c.topicAllowed(kmsg.ACLOperationDelete, name):
 		in.Topic = &t.Name
 		return topicDenied(name)

@@ -16,6 +16,8 @@ func initProducerID(ctx context.Context, c *call, rq *kmsg.InitProducerIDRequest
 	resp := kmsg.NewPtrInitProducerIDResponse()
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
 	switch {
+	case rq.TransactionalID == nil && !c.clusterAllowed(kmsg.ACLOperationIdempotentWrite) && !c.allowedSomewhere(kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTopic):
+		resp.ErrorCode = code(errClusterDenied)
 	case rq.TransactionalID == nil:
 		id, err := c.ProducerID(ctx)
 		if err != nil {

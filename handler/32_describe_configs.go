@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// DescribeConfigs, key 32, versions 1-4. Shows configs of topics and brokers, and where each value comes from.
+// DescribeConfigs, key 32, versions 1-4. Shows configs of topics, brokers, groups and client-metrics subscriptions, and where each value comes from.
 //
 //	A null or empty list of names means all. Sensitive values are null. Mirror topics have read-only entries
 //	hawser.mirror.*: link, source topic, state, lag, error.
@@ -58,7 +58,9 @@ func (c *call) entriesOf(kind kmsg.ConfigResourceType, name string) ([]entry, er
 			return c.clusterEntries(), nil
 		}
 		return c.brokerEntries(), nil
-	case kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+	case kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+		return c.describeNamed(kind, name)
+	case kmsg.ConfigResourceTypeBrokerLogger:
 		if !c.clusterAllowed(kmsg.ACLOperationDescribeConfigs) {
 			return nil, errClusterDenied
 		}

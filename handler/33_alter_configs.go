@@ -73,6 +73,8 @@ func (c *call) alter(ctx context.Context, r resource, validateOnly bool, change 
 		err = c.alterTopic(ctx, r.name, validateOnly, change)
 	case kmsg.ConfigResourceTypeBroker:
 		err = c.alterBroker(ctx, r.name, validateOnly, change)
+	case kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
+		err = c.alterNamed(ctx, r, validateOnly, change)
 	default:
 		err = errResourceType(r.kind)
 	}

@@ -13,17 +13,21 @@ import (
 //	v1 the kind of election. v2 flexible encoding.
 func electLeaders(_ context.Context, c *call, rq *kmsg.ElectLeadersRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrElectLeadersResponse()
+	denied := error(nil)
 	if !c.clusterAllowed(kmsg.ACLOperationAlter) {
-		resp.ErrorCode = code(errClusterDenied)
-		return resp, nil
+		denied = errClusterDenied
 	}
+	resp.ErrorCode = code(denied)
 	for _, in := range rq.Topics {
 		out := kmsg.NewElectLeadersResponseTopic()
 		out.Topic = in.Topic
 		t := c.Topics.ByName(in.Topic)
 		for _, number := range in.Partitions {
 			err := kafka.Errorf(kafka.ElectionNotNeeded, "Leader election not needed for topic partition.")
-			if !has(t, number) {
+			switch {
+			case denied != nil:
+				err = denied
+			case !has(t, number):
 				err = kafka.Errorf(kafka.UnknownTopicOrPartition, "No such topic or partition: %s-%d", in.Topic, number)
 			}
 			part := kmsg.NewElectLeadersResponseTopicPartition()

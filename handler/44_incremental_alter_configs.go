@@ -62,12 +62,8 @@ func (c *call) alterIncrementally(ctx context.Context, r resource, ops []configO
 		seen[op.Name] = true
 	}
 	if len(rest) > 0 || order == "" {
-		table := config.Topic
-		if r.kind == kmsg.ConfigResourceTypeBroker {
-			table = config.Broker
-		}
 		err := c.alter(ctx, r, validateOnly, func(set map[string]string) (map[string]string, error) {
-			return applyOps(set, rest, table, c.inEffect(r))
+			return applyOps(set, rest, tableOf(r.kind), c.inEffect(r))
 		})
 		if err != nil {
 			return err
@@ -83,8 +79,11 @@ func (c *call) alterIncrementally(ctx context.Context, r resource, ops []configO
 func (c *call) inEffect(r resource) func(name string) string {
 	return func(name string) string {
 		entries := c.brokerEntries
-		if r.kind == kmsg.ConfigResourceTypeTopic {
+		switch r.kind {
+		case kmsg.ConfigResourceTypeTopic:
 			entries = func() []entry { return c.topicEntries(nil) }
+		case kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
+			entries = func() []entry { return c.namedEntries(r.kind, r.name) }
 		}
 		for _, e := range entries() {
 			if e.key.Name == name && e.value != nil {

@@ -15,17 +15,19 @@ import (
 func alterPartitionReassignments(_ context.Context, c *call, rq *kmsg.AlterPartitionAssignmentsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrAlterPartitionAssignmentsResponse()
 	resp.AllowReplicationFactorChange = rq.AllowReplicationFactorChange
+	denied := error(nil)
 	if !c.clusterAllowed(kmsg.ACLOperationAlter) {
-		resp.ErrorCode, resp.ErrorMessage = code(errClusterDenied), kafka.MessageOf(errClusterDenied)
-		return resp, nil
+		denied = errClusterDenied
 	}
+	resp.ErrorCode, resp.ErrorMessage = code(denied), kafka.MessageOf(denied)
 	for _, in := range rq.Topics {
 		out := kmsg.NewAlterPartitionAssignmentsResponseTopic()
 		out.Topic = in.Topic
 		t := c.Topics.ByName(in.Topic)
 		for _, p := range in.Partitions {
-			var err error
+			err := denied
 			switch {
+			case denied != nil:
 			case !has(t, p.Partition):
 				err = kafka.Errorf(kafka.UnknownTopicOrPartition, "Unable to find a partition %s-%d.", in.Topic, p.Partition)
 			case p.Replicas == nil:

@@ -8,10 +8,15 @@ import (
 )
 
 // ListPartitionReassignments, key 46, version 0. Lists moves of replicas under way: with one broker there are none.
-func listPartitionReassignments(_ context.Context, c *call, _ *kmsg.ListPartitionReassignmentsRequest) (kmsg.Response, error) {
+func listPartitionReassignments(_ context.Context, c *call, rq *kmsg.ListPartitionReassignmentsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrListPartitionReassignmentsResponse()
 	if !c.clusterAllowed(kmsg.ACLOperationDescribe) {
 		resp.ErrorCode, resp.ErrorMessage = code(errClusterDenied), kafka.MessageOf(errClusterDenied)
+		for _, in := range rq.Topics { // as Apache Kafka
+			out := kmsg.NewListPartitionReassignmentsResponseTopic()
+			out.Topic = in.Topic
+			resp.Topics = append(resp.Topics, out)
+		}
 	}
 	return resp, nil
 }

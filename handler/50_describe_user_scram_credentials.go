@@ -14,5 +14,10 @@ func describeUserScramCredentials(ctx context.Context, c *call, rq *kmsg.Describ
 	}
 	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
 	resp.ErrorCode, resp.ErrorMessage = code(errClusterDenied), kafka.MessageOf(errClusterDenied)
+	for _, in := range rq.Users {
+		out := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
+		out.User, out.ErrorCode, out.ErrorMessage = in.Name, resp.ErrorCode, resp.ErrorMessage
+		resp.Results = append(resp.Results, out)
+	}
 	return resp, nil
 }

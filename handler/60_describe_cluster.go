@@ -23,8 +23,8 @@ func describeCluster(_ context.Context, c *call, rq *kmsg.DescribeClusterRequest
 		resp.ClusterID, resp.ControllerID, resp.EndpointType = "", -1, endpointBrokers
 		return resp, nil
 	}
-	if rq.IncludeClusterAuthorizedOperations && c.clusterAllowed(kmsg.ACLOperationDescribe) {
-		resp.ClusterAuthorizedOperations = c.authorizedOps(clusterOps, kmsg.ACLResourceTypeCluster, clusterResource)
+	if rq.IncludeClusterAuthorizedOperations {
+		resp.ClusterAuthorizedOperations = c.authorizedClusterOps()
 	}
 	broker := kmsg.NewDescribeClusterResponseBroker()
 	broker.NodeID, broker.Host, broker.Port, broker.Rack = c.self(c.listener)

@@ -8,19 +8,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ListConfigResources, key 74, versions 0-1. Lists what has configs: topics and this broker.
+// ListConfigResources, key 74, versions 0-1. Lists what has configs: topics, groups and client-metrics subscriptions of which
+// some were set, and this broker.
 //
-//	v0 lists client-metrics subscriptions only: there are none. v1 the kinds asked for, all for an empty list (KIP-1142).
+//	v0 lists client-metrics subscriptions only. v1 the kinds asked for, all for an empty list (KIP-1142).
 func listConfigResources(_ context.Context, c *call, rq *kmsg.ListConfigResourcesRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrListConfigResourcesResponse()
 	if !c.clusterAllowed(kmsg.ACLOperationDescribeConfigs) {
 		resp.ErrorCode = code(errClusterDenied)
 		return resp, nil
 	}
-	if c.version == 0 {
-		return resp, nil
-	}
 	wanted := map[kmsg.ConfigResourceType]bool{}
+	if c.version == 0 {
+		wanted[kmsg.ConfigResourceTypeClientMetrics] = true
+	}
 	for _, kind := range rq.ResourceTypes {
 		wanted[kmsg.ConfigResourceType(kind)] = true
 		switch kmsg.ConfigResourceType(kind) {
@@ -42,6 +43,12 @@ func listConfigResources(_ context.Context, c *call, rq *kmsg.ListConfigResource
 	for _, t := range c.Topics.All() {
 		add(kmsg.ConfigResourceTypeTopic, t.Name)
 	}
+	for _, kind := range []kmsg.ConfigResourceType{kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics} {
+		for _, name := range c.Configs.Resources(kind) {
+			add(kind, name)
+		}
+	}
+	add(kmsg.ConfigResourceTypeBrokerLogger, strconv.Itoa(int(c.NodeID)))
 	add(kmsg.ConfigResourceTypeBroker, strconv.Itoa(int(c.NodeID)))
 	return resp, nil
 }

@@ -71,6 +71,9 @@ func (c *call) topicPage(name string, from, room int32) (kmsg.DescribeTopicParti
 	}
 	if err != nil {
 		out.ErrorCode = code(err)
+		if c.topicAllowed(kmsg.ACLOperationDescribe, name) {
+			out.AuthorizedOperations = c.authorizedOps(topicOps, kmsg.ACLResourceTypeTopic, name)
+		}
 		return out, nil
 	}
 	out.TopicID, out.IsInternal = t.ID, kafka.IsInternal(name)

@@ -294,3 +294,55 @@ func TestC89_AlterConfigs(t *testing.T) {
 		t.Fatalf("AlterConfigs replaces the whole set: error %d, now %v", r.ErrorCode, set())
 	}
 }
+
+// The codes are those that Apache Kafka 4.1 answered.
+func TestC89_ConfigsOfGroupsAndClientMetrics(t *testing.T) {
+	w := newFullWorld(t).serve()
+	c := w.dial()
+	const group, metrics = kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics
+	value := func(kind kmsg.ConfigResourceType, name, key string) (string, kmsg.ConfigSource) {
+		t.Helper()
+		for _, e := range describe(c, kind, name).Configs {
+			if e.Name == key {
+				return *e.Value, e.Source
+			}
+		}
+		t.Fatalf("%s has no config %s", name, key)
+		return "", 0
+	}
+	if got, source := value(group, "g", "consumer.session.timeout.ms"); got != "45000" || source != kmsg.ConfigSourceDefaultConfig {
+		t.Errorf("a group's session is %s by %v", got, source)
+	}
+	for _, row := range []struct {
+		kind             kmsg.ConfigResourceType
+		name, key, value string
+		want             kafka.ErrorCode
+	}{
+		{group, "g", "consumer.session.timeout.ms", "50000", kafka.None}, {group, "g", "consumer.session.timeout.ms", "1000", kafka.InvalidConfig},
+		{group, "g", "consumer.session.timeout.ms", "100000", kafka.InvalidConfig}, {group, "g", "consumer.heartbeat.interval.ms", "100", kafka.InvalidConfig},
+		{group, "g", "consumer.heartbeat.interval.ms", "x", kafka.InvalidConfig}, {group, "g", "nonsense", "1", kafka.InvalidConfig},
+		{group, "", "consumer.heartbeat.interval.ms", "6000", kafka.InvalidRequest}, {group, "h", "share.auto.offset.reset", "earliest", kafka.None},
+		{metrics, "m", "interval.ms", "60000", kafka.None}, {metrics, "m", "interval.ms", "1", kafka.InvalidRequest}, {metrics, "m", "match", "client_id=.*", kafka.None},
+		{metrics, "m", "match", "nonsense=.*", kafka.InvalidConfig}, {metrics, "m", "match", "client_id=[", kafka.InvalidConfig}, {metrics, "m", "nonsense", "1", kafka.InvalidRequest},
+		{metrics, "", "interval.ms", "60000", kafka.InvalidRequest},
+	} {
+		if got := kafka.ErrorCode(alter(c, row.kind, row.name, 0, row.key, row.value).ErrorCode); got != row.want {
+			t.Errorf("%v %q %s=%s: %v, want %v", row.kind, row.name, row.key, row.value, got, row.want)
+		}
+	}
+	if got, source := value(group, "g", "consumer.session.timeout.ms"); got != "50000" || source != kmsg.ConfigSourceGroupConfig {
+		t.Errorf("the group's session is %s by %v", got, source)
+	}
+	if got, source := value(metrics, "m", "match"); got != "client_id=.*" || source != kmsg.ConfigSourceClientMetricsConfig {
+		t.Errorf("the subscription matches %s by %v", got, source)
+	}
+	listed := map[string]bool{}
+	for _, r := range ask[*kmsg.ListConfigResourcesResponse](c, 1, kmsg.NewPtrListConfigResourcesRequest()).ConfigResources {
+		listed[kmsg.ConfigResourceType(r.Type).String()+" "+r.Name] = true
+	}
+	for _, want := range []string{"GROUP_CONFIG g", "GROUP_CONFIG h", "CLIENT_METRICS m"} {
+		if !listed[want] {
+			t.Errorf("%s is not listed: %v", want, listed)
+		}
+	}
+}

@@ -29,6 +29,11 @@ func (c *call) allowed(op kmsg.ACLOperation, kind kmsg.ACLResourceType, name str
 	return c.Authorizer == nil || c.Authorizer.Allowed(c.from.Principal, c.from.Host, op, kind, name)
 }
 
+// allowedSomewhere asks whether op is allowed on any resource of the kind (KIP-679).
+func (c *call) allowedSomewhere(op kmsg.ACLOperation, kind kmsg.ACLResourceType) bool {
+	return c.Authorizer == nil || c.Authorizer.AllowedSomewhere(c.from.Principal, c.from.Host, op, kind)
+}
+
 // Names of the one cluster resource (Kafka's Resource.CLUSTER_NAME).
 const clusterResource = "kafka-cluster"
 
@@ -63,6 +68,14 @@ func (c *call) authorizedOps(ops []kmsg.ACLOperation, kind kmsg.ACLResourceType,
 		}
 	}
 	return bits
+}
+
+// authorizedClusterOps is those on the cluster: none for who may not DESCRIBE it.
+func (c *call) authorizedClusterOps() int32 {
+	if !c.clusterAllowed(kmsg.ACLOperationDescribe) {
+		return 0
+	}
+	return c.authorizedOps(clusterOps, kmsg.ACLResourceTypeCluster, clusterResource)
 }
 
 // topicOf finds a topic by name, or by id when byID; which of them a request

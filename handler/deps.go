@@ -99,6 +99,11 @@ type Configs interface {
 	// UpdateBroker replaces the dynamic configs of an entity ("" for the whole cluster, else the node id)
 	// by what change makes of them. An error of change ends it and is returned.
 	UpdateBroker(ctx context.Context, entity string, change func(map[string]string) (map[string]string, error)) error
+	// Resource is what was set of the configs of a group or a client-metrics subscription; Resources names those
+	// of which something was set, sorted; UpdateResource changes it as UpdateBroker does.
+	Resource(kind kmsg.ConfigResourceType, name string) map[string]string
+	Resources(kind kmsg.ConfigResourceType) []string
+	UpdateResource(ctx context.Context, kind kmsg.ConfigResourceType, name string, change func(map[string]string) (map[string]string, error)) error
 	// UpdateTopic does the same with a topic's configs and puts them into effect.
 	UpdateTopic(ctx context.Context, id kafka.TopicID, change func(map[string]string) (map[string]string, error)) error
 }
@@ -184,6 +189,8 @@ const (
 // Authorizer decides who may do what. Operations and resource kinds have Kafka's numbers.
 type Authorizer interface {
 	Allowed(principal, host string, op kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) bool
+	// AllowedSomewhere says whether op is allowed on any resource of the kind.
+	AllowedSomewhere(principal, host string, op kmsg.ACLOperation, kind kmsg.ACLResourceType) bool
 }
 
 // Security keeps ACLs, SCRAM credentials and quotas. Requests and responses are

@@ -33,6 +33,7 @@ type world struct {
 	topics  map[string]*meta.Topic
 	node    map[string]string
 	cluster map[string]string
+	named   map[resource]map[string]string // of groups and client metrics
 	lastID  kafka.ProducerID
 	open    func(*meta.Topic) error // opens a topic's partitions; nil: none are ever open
 	owner   *partition.Owner        // of a full world
@@ -195,6 +196,38 @@ func (cs worldConfigs) UpdateBroker(_ context.Context, entity string, change fun
 		*layer = wanted
 	}
 	return err
+}
+
+func (cs worldConfigs) Resource(kind kmsg.ConfigResourceType, name string) map[string]string {
+	cs.w.mu.Lock()
+	defer cs.w.mu.Unlock()
+	return cs.w.named[resource{kind, name}]
+}
+
+func (cs worldConfigs) Resources(kind kmsg.ConfigResourceType) (names []string) {
+	cs.w.mu.Lock()
+	defer cs.w.mu.Unlock()
+	for r := range cs.w.named {
+		if r.kind == kind {
+			names = append(names, r.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (cs worldConfigs) UpdateResource(_ context.Context, kind kmsg.ConfigResourceType, name string, change func(map[string]string) (map[string]string, error)) error {
+	wanted, err := change(cs.Resource(kind, name))
+	if err != nil {
+		return err
+	}
+	cs.w.mu.Lock()
+	defer cs.w.mu.Unlock()
+	if cs.w.named == nil {
+		cs.w.named = map[resource]map[string]string{}
+	}
+	cs.w.named[resource{kind, name}] = wanted
+	return nil
 }
 
 func (cs worldConfigs) UpdateTopic(_ context.Context, id kafka.TopicID, change func(map[string]string) (map[string]string, error)) error {

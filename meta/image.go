@@ -19,7 +19,8 @@ type Image struct {
 	LinkIDs    map[string]kafka.TopicID // by name
 	Mirrors    map[kafka.TopicID]*Mirror
 	Deletions  map[kafka.TopicID]*Deletion
-	// Configs are dynamic configs of brokers: "" is the cluster-wide default, else a node id.
+	// Configs are dynamic configs of brokers: "" is the cluster-wide default, else a node id; and of groups
+	// and client-metrics subscriptions, group:NAME and client-metrics:NAME with the name as in a URL's path.
 	Configs map[string]map[string]string
 	ACLs    map[kafka.TopicID]*ACL // by ACL.Key
 	Scrams  map[ScramKey]*Scram

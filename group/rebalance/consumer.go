@@ -180,6 +180,9 @@ func NewConsumer(limits ConsumerLimits) *Consumer {
 		matched: map[string]match{}}
 }
 
+// Limit changes what bounds the group. A session under way keeps its end until the member is heard again.
+func (g *Consumer) Limit(limits ConsumerLimits) { g.limits = limits }
+
 // clone is a copy to try changes on. Timers are left out.
 func (g *Consumer) clone() *Consumer {
 	c := *g
