@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -234,6 +235,10 @@ func TestC04_C62_RecreatedTopicFailsItsMirror(t *testing.T) {
 	WaitLevel(t, source, mirror, "l-other", 1, 30*time.Second)
 	h.Order("l", "failover", "l-anew")
 	h.WaitStatus("l", "l-anew", "STOPPED", 20*time.Second)
+	eventually(t, 20*time.Second, "STOPPED is stored: it is shown a little before", func() (bool, string) {
+		text, err := os.ReadFile(h.logPath())
+		return err == nil && strings.Contains(string(text), "mirrors stopped"), fmt.Sprint(err)
+	})
 	before := h.Mirror("l", "l-anew").Raw
 	h.Stop()
 	h.Start()
