@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,9 @@ func TestTwoSided_SourceInitiated(t *testing.T) {
 	a.noHalf("l", "", out, 400, "the destination cluster does not have a link named l", "INBOUND")
 	b.noHalf("l", "", in, 400, "give its id")
 	b.noHalf("l", a.Cluster, map[string]string{"link.mode": "SOURCE", "connection.mode": "INBOUND"}, 400, "OUTBOUND")
+	if out, code := b.CLI("link", "create", "l", "--source-cluster", a.Cluster, "--config", "connection.mode=INBOUND", "--dry-run"); code != 0 {
+		t.Errorf("link create with --dry-run: %s", out)
+	}
 	id := b.mustHalf("l", a.Cluster, in)
 	b.linkIs("l", map[string]string{"link_error": "TIMEOUT_ERROR", "link_error_message": "~has offered no connection"})
 	a.noHalf("l", "", map[string]string{"link.mode": "SOURCE", "bootstrap.servers": b.Kafka, "auto.create.mirror.topics.enable": "true"}, 400, "other half")
@@ -214,12 +218,17 @@ func TestTwoSided_BidirectionalInbound(t *testing.T) {
 		{"name": "link.mode", "value": "BIDIRECTIONAL"}, {"name": "connection.mode", "value": "INBOUND"}}}); status != 400 || !strings.Contains(fmt.Sprint(body), "Unexpected cluster link id") {
 		t.Errorf("an id for the half that gives it: %d %v", status, body)
 	}
-	id := b.mustHalf("l", a.Cluster, in)
-	out := map[string]string{"link.mode": "BIDIRECTIONAL", "bootstrap.servers": b.Kafka, "remote.link.connection.mode": "INBOUND"}
-	if got := a.mustHalf("l", b.Cluster, out); got != id {
-		t.Errorf("the halves have the ids %s and %s", id, got)
+	b.mustHalf("l", a.Cluster, in)
+	out, code := a.CLI("link", "create", "l", "--remote-cluster", b.Cluster, "--remote-bootstrap-server", b.Kafka,
+		"--config", "availability.check.ms=1000,metadata.max.age.ms=1000,topic.config.sync.ms=1000,remote.link.connection.mode=INBOUND")
+	if code != 0 {
+		t.Fatalf("link create: %s", out)
 	}
 	b.linkIs("l", map[string]string{"link_state": "ACTIVE", "remote_link_state": "ACTIVE", "remote_cluster_id": a.Cluster})
+	a.linkIs("l", map[string]string{"link_state": "ACTIVE", "remote_link_state": "ACTIVE"})
+	if out, _ := a.CLI("link", "describe", "l"); !regexp.MustCompile(`(?m)Remote Link State.*ACTIVE`).MatchString(out) {
+		t.Errorf("link describe: %s", out)
+	}
 	a.CreateMirror("l", "west")
 	b.CreateMirror("l", "east")
 	write(t, ca, "east", 0, 300, "from a")

@@ -44,7 +44,7 @@ type agreed struct {
 }
 
 // agree finds out who the other cluster is, and the id that both halves of a two-sided link have: the half that is made
-// first draws it, the other one takes it over.
+// second takes over the first's. Two that are made at the same moment, or without asking, come to the same id by themselves.
 func (ls *Links) agree(ctx context.Context, spec CreateSpec, set map[string]string) (agreed, error) {
 	deal := agreed{remote: spec.RemoteClusterID}
 	var err error
@@ -62,8 +62,8 @@ func (ls *Links) agree(ctx context.Context, spec CreateSpec, set map[string]stri
 		return deal, badRequest("A half with %s=%s does not dial, so it cannot find out who the other cluster is: give its id.", keyConnection, peer.Inbound)
 	case inbound && mode == peer.Bidirectional && spec.LinkID != "":
 		return deal, badRequest("Unexpected cluster link id. Should not be provided for bi-directional cluster link with inbound connections.")
-	case mode == peer.Source && !spec.Validate && spec.LinkID == "":
-		return deal, badRequest("The id of a SOURCE half is that of its other half: let the link be validated, or give cluster_link_id.")
+	case mode == peer.Source && !spec.Validate && spec.LinkID == "" && spec.RemoteClusterID == "":
+		return deal, badRequest("The id of a SOURCE half is that of its other half: let the link be validated, or give cluster_link_id or the other cluster's id.")
 	case !inbound:
 		if deal, err = ls.reach(ctx, spec, set, deal); err != nil {
 			return deal, err
@@ -71,6 +71,9 @@ func (ls *Links) agree(ctx context.Context, spec CreateSpec, set map[string]stri
 	}
 	if deal.id.IsZero() {
 		deal.id = kafka.NewTopicID()
+		if half := (peer.LinkHalf{Name: spec.Name, Mode: mode, Connection: orDefault(set, keyConnection, peer.Outbound)}); half.TwoSided() && deal.remote != "" {
+			deal.id = peer.LinkID(spec.Name, ls.env.Metadata.Image().Cluster.ID, deal.remote)
+		}
 	}
 	return deal, nil
 }

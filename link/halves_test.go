@@ -86,6 +86,23 @@ func TestBidirectionalHalvesAgreeOnOneID(t *testing.T) {
 	}
 }
 
+// Both halves made before either knows of the other, as two operators do it at the same moment.
+func TestHalvesMadeAtOnceHaveOneID(t *testing.T) {
+	a, b := newPair(t)
+	var infos []Info
+	for _, side := range [][2]*rig{{a, b}, {b, a}} {
+		info, err := side[0].links.Create(t.Context(), CreateSpec{Name: "l", Configs: fast(keyMode, peer.Bidirectional), RemoteClusterID: side[1].meta.Image().Cluster.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		infos = append(infos, info)
+	}
+	if infos[0].ID != infos[1].ID {
+		t.Errorf("the ids %s and %s", infos[0].ID, infos[1].ID)
+	}
+	a.described("l", "both see both", func(i Info) bool { return i.State == "ACTIVE" && i.RemoteState == "ACTIVE" })
+}
+
 func TestBidirectionalNeedsAHawserOnBothSides(t *testing.T) {
 	r := newRig(t)
 	_, err := r.create("l", keyMode, peer.Bidirectional)

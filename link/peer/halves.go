@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/hawserio/hawser/kafka"
@@ -21,6 +22,14 @@ func (h LinkHalf) TwoSided() bool { return h.Mode != Destination || h.Connection
 // Lends reports whether a half opens connections for the other one to ask over: it dials, and the other does not.
 func (h LinkHalf) Lends(other *LinkHalf) bool {
 	return h.Connection == Outbound && (h.Mode == Source || h.Mode == Bidirectional && other != nil && other.Connection == Inbound)
+}
+
+// LinkID is the id of a link with two halves, from its name and the two clusters in any order: halves that are made before either
+// knows of the other have it all the same.
+func LinkID(name, one, other string) (id kafka.TopicID) {
+	sum := sha256.Sum256([]byte(fmt.Sprintf("hawser link %q %q %q", name, min(one, other), max(one, other))))
+	copy(id[:], sum[:])
+	return id
 }
 
 // wanted is the other half that each kind of half needs; an empty connection is either.

@@ -45,6 +45,18 @@ func TestHalvesFit(t *testing.T) {
 	}
 }
 
+func TestHalvesThatAreMadeTogetherHaveOneID(t *testing.T) {
+	id := LinkID("l", "a", "b")
+	if id.IsZero() || id != LinkID("l", "b", "a") {
+		t.Errorf("%s and %s", id, LinkID("l", "b", "a"))
+	}
+	for _, other := range []kafka.TopicID{LinkID("m", "a", "b"), LinkID("l", "a", "c"), LinkID("l", "ab", "")} {
+		if other == id {
+			t.Errorf("%s twice", id)
+		}
+	}
+}
+
 func TestWhoLendsConnections(t *testing.T) {
 	in, out := LinkHalf{Mode: Bidirectional, Connection: Inbound}, LinkHalf{Mode: Bidirectional, Connection: Outbound}
 	for name, got := range map[string]bool{
