@@ -1,12 +1,14 @@
 package broker_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	rest "github.com/hawserio/hawser/rest/client"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 func TestT1_RestoreOnBothSidesAtOnceEndsWithOneWritable(t *testing.T) {
@@ -262,4 +264,60 @@ func TestFailoverEndsARestore(t *testing.T) {
 	a.status("t", "ACTIVE")
 	a.ends("t", 2, 9)
 	same(t, a, b, "t", 2)
+}
+
+// Rule T2: the old source's cleaner used the tail, which goes, to remove what both had. Cutting alone would lose it for good.
+func TestT2_WhatTheTailCompactedAwayComesBack(t *testing.T) {
+	t.Parallel()
+	a, b := newSiteWith(t, "A", map[string]string{"log.cleaner.backoff.ms": "50"}), newSite(t, "B")
+	b.link(a, a.link(b, "", nil), nil)
+	text := func(v string) *string { return &v }
+	made, err := kadm.NewClient(a.kgo).CreateTopic(within(t), 1, 1, map[string]*string{
+		"cleanup.policy": text("compact"), "segment.ms": text("20"), "min.cleanable.dirty.ratio": text("0.01"), "min.compaction.lag.ms": text("0"),
+	}, "t")
+	if err == nil {
+		err = made.Err
+	}
+	a.must(err)
+	write := func(s *site, key, value string) {
+		t.Helper()
+		r := &kgo.Record{Topic: "t", Key: []byte(key), Value: []byte(value + strings.Repeat(".", 60))}
+		s.must(s.kgo.ProduceSync(within(t), r).FirstErr())
+		time.Sleep(30 * time.Millisecond) // the next one begins a segment
+	}
+	keys := func(s *site) map[string]bool {
+		found := map[string]bool{}
+		for _, v := range s.values("t", 0) {
+			_, value, _ := strings.Cut(v, ":")
+			value, _, _ = strings.Cut(value, ".")
+			found[value] = true
+		}
+		return found
+	}
+	write(a, "k", "k1")
+	write(a, "other", "o1")
+	b.mirror("t")
+	b.ends("t", 1, 2)
+	b.mustOrder("failover", "t")
+	b.status("t", "STOPPED")
+	write(a, "k", "k2")
+	for i := range 4 {
+		write(a, fmt.Sprint("filler", i), "f")
+	}
+	for deadline := time.Now().Add(20 * time.Second); keys(a)["k1"]; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the cleaner does not remove the older value")
+		}
+	}
+	write(b, "new", "b1")
+	if dry := a.order("truncate-and-restore", rest.ValidateOnly, "t")[0]; dry.ErrorMessage != nil || !dry.PartitionLevelTruncationData[0].FullCopy {
+		t.Errorf("the dry run says %+v, want a full copy", dry)
+	}
+	a.mustOrder("truncate-and-restore", "t")
+	a.status("t", "ACTIVE")
+	level(t, a, b, "t")
+	same(t, a, b, "t", 1)
+	if got := keys(a); !got["k1"] || got["k2"] {
+		t.Errorf("the topic has %v, want k1 and not k2", got)
+	}
 }

@@ -36,8 +36,13 @@ func twoSites(t *testing.T, configs ...api.ConfigData) (a, b *site) {
 
 func newSite(t *testing.T, name string) *site {
 	t.Helper()
+	return newSiteWith(t, name, nil)
+}
+
+func newSiteWith(t *testing.T, name string, settings map[string]string) *site {
+	t.Helper()
 	s := &site{t: t, name: name, dir: t.TempDir()}
-	s.b = start(t, s.dir, nil)
+	s.b = start(t, s.dir, settings)
 	s.connect()
 	return s
 }
