@@ -367,26 +367,85 @@ func TestR4_ALateFreezeIsNotObeyed(t *testing.T) {
 	a.mustOrder("failover", "t")
 	a.status("t", "STOPPED")
 	a.must(a.put("t", 2, 1, "writable"))
-	topics, err := kadm.NewClient(a.kgo).ListTopics(within(t), "t")
-	a.must(err)
-	mirrors, err := kadm.NewClient(b.kgo).ListTopics(within(t), "t")
-	b.must(err)
-	info, err := a.rest.Link(within(t), "ab")
-	a.must(err)
-	id, err := kafka.ParseTopicID(info.ClusterLinkID)
-	a.must(err)
-	wire, err := source.Dial(source.Config{Bootstrap: []string{a.b.KafkaAddress()}, ClientID: "late", RequestTimeout: 10 * time.Second, DialTimeout: 5 * time.Second, MaxReadBytes: 100 << 20, MetadataAge: time.Second})
-	a.must(err)
-	defer wire.Close()
-	mirror := kafka.TopicID(mirrors["t"].ID)
+	call, mirror := a.wire(b)
 	for _, turn := range []string{plan.TurnID(mirror, 1), plan.TurnID(mirror, 2), plan.TurnID(kafka.NewTopicID(), 1), "nonsense"} {
-		rq := peer.FreezeRequest{Turn: turn, Topic: kafka.TopicID(topics["t"].ID), Mirror: mirror, MirrorName: "t"}
-		_, err := wire.Call(within(t), &peer.Request{
-			Ask: peer.Ask{Key: peer.Freeze, Topics: []string{"t"}, Body: rq.Encode()}, Link: id, Caller: b.b.ClusterID(), Callee: a.b.ClusterID(),
+		err := call(peer.Freeze, func(topic kafka.TopicID) []byte {
+			return peer.FreezeRequest{Turn: turn, Topic: topic, Mirror: mirror, MirrorName: "t"}.Encode()
 		})
 		if kafka.CodeOf(err) != kafka.InvalidRequest {
 			t.Errorf("the freeze of %s is answered with %v", turn, err)
 		}
 	}
 	a.must(a.put("t", 2, 1, "still writable"))
+}
+
+// wire asks this site about its topic t as the other one would; mirror is the id of the other one's topic.
+func (s *site) wire(from *site) (call func(key peer.Key, body func(topic kafka.TopicID) []byte) error, mirror kafka.TopicID) {
+	s.t.Helper()
+	topics, err := kadm.NewClient(s.kgo).ListTopics(within(s.t), "t")
+	s.must(err)
+	mirrors, err := kadm.NewClient(from.kgo).ListTopics(within(s.t), "t")
+	from.must(err)
+	info, err := s.rest.Link(within(s.t), "ab")
+	s.must(err)
+	id, err := kafka.ParseTopicID(info.ClusterLinkID)
+	s.must(err)
+	c, err := source.Dial(source.Config{Bootstrap: []string{s.b.KafkaAddress()}, ClientID: "test", RequestTimeout: 10 * time.Second, DialTimeout: 5 * time.Second, MaxReadBytes: 100 << 20, MetadataAge: time.Second})
+	s.must(err)
+	s.t.Cleanup(c.Close)
+	rq := peer.Request{Link: id, Caller: from.b.ClusterID(), Callee: s.b.ClusterID()}
+	return func(key peer.Key, body func(kafka.TopicID) []byte) error {
+		asked := rq
+		asked.Ask = peer.Ask{Key: key, Topics: []string{"t"}, Body: body(kafka.TopicID(topics["t"].ID))}
+		_, err := c.Call(within(s.t), &asked)
+		return err
+	}, kafka.TopicID(mirrors["t"].ID)
+}
+
+// handedOver is a reversal whose source has handed over, and whose mirror has not heard of it.
+func handedOver(t *testing.T) (a, b *site) {
+	t.Helper()
+	a, b = halfTurned(t, "reverse-and-start-mirror")
+	call, mirror := a.wire(b)
+	hand := func(end kafka.Offset) error {
+		return call(peer.HandOver, func(topic kafka.TopicID) []byte {
+			return peer.HandOverRequest{Turn: plan.TurnID(mirror, 1), Topic: topic, Ends: []kafka.Offset{end, 8}}.Encode()
+		})
+	}
+	if err := hand(7); kafka.CodeOf(err) != kafka.InvalidRequest {
+		t.Errorf("R1: handed over at other ends than were frozen: %v", err)
+	}
+	a.must(hand(8))
+	a.must(hand(8)) // a message may come twice
+	a.status("t", "PENDING_MIRROR")
+	a.refuses("t")
+	return a, b
+}
+
+// Rule R2: failover of a source that was handed over asks the mirror first, which ends the reversal if it still can.
+func TestR2_FailoverAfterTheHandOverAsksTheMirror(t *testing.T) {
+	t.Parallel()
+	a, b := handedOver(t)
+	a.mustOrder("failover", "t")
+	for deadline := time.Now().Add(20 * time.Second); a.put("t", 2, 1, "again") != nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the source does not take records again")
+		}
+	}
+	b.refuses("t")
+	b.alter("cluster.link.paused", "false")
+	b.status("t", "ACTIVE")
+	level(t, a, b, "t")
+	same(t, a, b, "t", 2)
+}
+
+func TestR2_FailoverAfterTheHandOverNeedsForceWithoutTheMirror(t *testing.T) {
+	t.Parallel()
+	a, b := handedOver(t)
+	stop(t, b.b)
+	a.refused("failover", "t", "handed over", "Force")
+	a.refuses("t")
+	a.mustOrder("failover?force=true", "t")
+	a.status("t", "STOPPED")
+	a.must(a.put("t", 2, 1, "alone"))
 }

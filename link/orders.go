@@ -170,13 +170,16 @@ func (o *ordering) allowed(m topicMirror) error {
 	if !m.state.Live() && o.event != mirror.RestoreAsked {
 		return fmt.Errorf("Topic '%s' has already stopped its mirror from '%s'", m.topic.Name, o.link.Name)
 	}
+	if err := o.refusal[m.topic.ID]; err != nil {
+		return err
+	}
 	if _, _, err := mirror.Step(m.state, o.eventFor(m.rec)); err != nil {
 		return fmt.Errorf("Topic '%s': %w.", m.topic.Name, err)
 	}
 	if m.rec.Pledge != nil && (o.event == mirror.ReverseAsked || o.event == mirror.RestoreAsked) {
 		return fmt.Errorf("Topic '%s' is pledged to the restore %s of cluster %s: wait until that is done.", m.topic.Name, m.rec.Pledge.ID, m.rec.Pledge.Cluster)
 	}
-	return o.refusal[m.topic.ID]
+	return nil
 }
 
 // prove finds out which FAILED mirrors may be resumed: those whose source topic has the id that
