@@ -16,17 +16,20 @@ import (
 )
 
 const (
-	lagTopic      = "steady"
-	lagPartitions = 100
-	lagRate       = 1000 // records a second over all partitions
-	lagWarm       = 5 * time.Second
-	lagFor        = 20 * time.Second
-	lagTotal      = int64((lagWarm + lagFor) / time.Second * lagRate)
+	lagTopic = "steady"
+	lagRate  = 1000 // records a second over all partitions
+	lagWarm  = 5 * time.Second
+	lagFor   = 20 * time.Second
+	lagTotal = int64((lagWarm + lagFor) / time.Second * lagRate)
 )
+
+// lagPartitions is over how many partitions the records are spread: with 1,000 each is a quiet one of a record a second.
+var lagPartitions int32
 
 // TestLag writes at a fixed rate and measures how old records are when a consumer
 // at the destination has them, beside a consumer at the source.
 func TestLag(t *testing.T) {
+	lagPartitions = int32(envInt(t, "HAWSER_LAG_PARTITIONS", 100))
 	source, destination := startKafka(t, "source"), startKafka(t, "destination")
 	createTopic(t, source.client, lagTopic, lagPartitions, nil)
 	fmt.Printf("lag: %d records of %d bytes a second over %d partitions for %v after %v, load average %.1f\n", lagRate, recordBytes, lagPartitions, lagFor, lagWarm, load())
@@ -60,7 +63,7 @@ func TestLag(t *testing.T) {
 		{"MirrorMaker 2, flush.messages=1", theirs("lag2", map[string]*string{"flush.messages": &one})},
 	} {
 		prime(t, source)
-		before := int64(i+1)*lagPartitions + int64(i)*lagTotal
+		before := int64(i+1)*int64(lagPartitions) + int64(i)*lagTotal
 		t.Run(way.name, func(t *testing.T) { way.run(t, way.name, before) })
 	}
 }
@@ -70,7 +73,7 @@ func prime(t *testing.T, source *kafkaBroker) {
 	t.Helper()
 	c := client(t, source.bootstrap, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	defer c.Close()
-	for p := range int32(lagPartitions) {
+	for p := range lagPartitions {
 		if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: lagTopic, Partition: p, Value: make([]byte, 8)}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +159,7 @@ func lagRun(t *testing.T, name string, source *kafkaBroker, destination, topic s
 		value := make([]byte, recordBytes)
 		binary.BigEndian.PutUint64(value, lagRuns)
 		binary.BigEndian.PutUint64(value[8:], uint64(sent))
-		producer.Produce(ctx, &kgo.Record{Topic: lagTopic, Partition: int32(n % lagPartitions), Value: value}, nil)
+		producer.Produce(ctx, &kgo.Record{Topic: lagTopic, Partition: int32(n % int64(lagPartitions)), Value: value}, nil)
 	}
 	if err := producer.Flush(ctx); err != nil {
 		t.Fatal(err)

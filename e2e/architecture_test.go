@@ -184,8 +184,14 @@ func TestC29_PromoteCarriesTheLastCommit(t *testing.T) {
 	w.h.CreateMirror("east", "c29")
 	w.level("c29", 1)
 	commit(t, w.source, "c29", "c29", 1000)
+	begun := time.Now()
 	w.h.Order("east", "promote", "c29")
 	w.h.WaitStatus("east", "c29", "STOPPED", 30*time.Second)
+	took := time.Since(begun)
+	t.Logf("promote at zero lag took %v", took)
+	if took > 5*time.Second {
+		t.Errorf("promote at zero lag took %v, want < 1 s, five times that on this machine", took)
+	}
 	if got := committed(t, w.mirror, "c29", "c29"); got != 1000 {
 		t.Errorf("the group is at %d, want 1000", got)
 	}

@@ -129,25 +129,36 @@ func TestMirroredBytesWaitForTheSharedSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBedOver(t, meta.RoleMirror, 2, storetest.NewMemory())
 		b.Owner.syncer.delay = 10 * time.Millisecond
-		b.must(b.mirror(0, made{}.build(t)))
-		time.Sleep(9 * time.Millisecond)
-		b.must(b.mirror(1, made{}.build(t)))
-		synctest.Wait()
-		if b.p(0).Offsets().HighWatermark != 0 {
-			t.Error("synced before the delay had passed")
-		}
-		time.Sleep(time.Millisecond)
-		synctest.Wait()
-		for n := range int32(2) {
-			if b.p(n).Offsets().HighWatermark != 1 {
-				t.Errorf("partition %d was not synced when the delay had passed", n)
+		shown := func(what string, want kafka.Offset) {
+			t.Helper()
+			synctest.Wait()
+			for n := range int32(2) {
+				if got := b.p(n).Offsets().HighWatermark; got != want {
+					t.Errorf("%s: partition %d shows %d records, want %d", what, n, got, want)
+				}
 			}
 		}
+		mirror := func(base kafka.Offset) {
+			t.Helper()
+			for n := range int32(2) {
+				b.must(b.mirror(n, made{base: base}.build(t)))
+			}
+		}
+		mirror(0)
+		shown("the first records of quiet partitions do not wait", 1)
+		mirror(1)
+		time.Sleep(9 * time.Millisecond)
+		shown("those that follow wait for the delay", 1)
+		time.Sleep(time.Millisecond)
+		shown("the delay has passed", 2)
+		time.Sleep(10 * time.Millisecond)
+		mirror(2)
+		shown("the partitions have rested", 3)
 		// Enough bytes do not wait.
 		b.Owner.syncer.lazyBytes = 10
-		b.must(b.mirror(0, made{base: 1}.build(t)))
+		b.must(b.mirror(0, made{base: 3}.build(t)))
 		synctest.Wait()
-		if b.p(0).Offsets().HighWatermark != 2 {
+		if b.p(0).Offsets().HighWatermark != 4 {
 			t.Error("many bytes waited for the delay")
 		}
 		if b.UnsyncedBytes() != 0 {
@@ -168,10 +179,12 @@ func TestProducersBytesAreSyncedAtOnce(t *testing.T) {
 		b.reopen()
 		b.Owner.syncer.delay = time.Hour
 		b.must(b.mirror(0, made{}.build(t)))
+		synctest.Wait()
+		b.must(b.mirror(0, made{base: 1}.build(t)))
 		_, err := b.p(1).Append(t.Context(), batch.Batches(made{}.build(t)), nil)
 		b.must(err)
 		synctest.Wait()
-		if mirror, open := b.p(0).Offsets(), b.p(1).Offsets(); open.HighWatermark != 1 || mirror.HighWatermark != 0 {
+		if mirror, open := b.p(0).Offsets(), b.p(1).Offsets(); open.HighWatermark != 1 || mirror.HighWatermark != 1 {
 			t.Errorf("mirror %+v, open %+v", mirror, open)
 		}
 		b.must(b.Owner.Close())

@@ -30,6 +30,7 @@ type syncer struct {
 	room        chan struct{}
 	waiting     int
 	urgent      []*Partition
+	rested      []*Partition // bytes that may wait, of partitions that were not synced for the delay: waiting would gather nothing
 	lazy        []*Partition
 	lazyDue     bool // the delay has passed
 	timer       *time.Timer
@@ -42,7 +43,8 @@ type syncer struct {
 type dirtiness struct {
 	bytes   int64 // appended since its last sync began
 	need    need
-	running bool // a worker syncs it; need is what to do afterwards
+	running bool      // a worker syncs it; need is what to do afterwards
+	ended   time.Time // of its last sync
 }
 
 // need is how soon a partition must be synced.
@@ -143,6 +145,12 @@ func (s *syncer) enqueue(p *Partition) {
 		s.work.Signal()
 		return
 	}
+	// A quiet partition's record is shown without delay: the delay is there for those that are appended to all the time.
+	if time.Since(p.dirty.ended) >= s.delay {
+		s.rested = append(s.rested, p)
+		s.work.Signal()
+		return
+	}
 	s.lazy = append(s.lazy, p)
 	switch {
 	case s.lazyDue:
@@ -191,32 +199,45 @@ func (s *syncer) pick() (*Partition, need) {
 			return p, atOnce
 		}
 	}
-	if !s.lazyDue || s.lazyRunning >= max(1, s.many/2) {
+	if s.lazyRunning >= max(1, s.many/2) {
 		return nil, clean
 	}
-	for len(s.lazy) > 0 {
-		p := s.lazy[0]
-		s.lazy = s.lazy[1:]
-		if !p.dirty.running && p.dirty.need == soon {
-			s.lazyRunning++
+	if p := s.first(&s.rested); p != nil {
+		return p, soon
+	}
+	if s.lazyDue {
+		if p := s.first(&s.lazy); p != nil {
 			return p, soon
 		}
+		s.lazyDue = false
 	}
-	s.lazyDue = false
 	return nil, clean
+}
+
+// first takes the first of a list of partitions whose bytes may wait that is still to be synced.
+func (s *syncer) first(list *[]*Partition) *Partition {
+	for len(*list) > 0 {
+		p := (*list)[0]
+		*list = (*list)[1:]
+		if !p.dirty.running && p.dirty.need == soon {
+			s.lazyRunning++
+			return p
+		}
+	}
+	return nil
 }
 
 func (s *syncer) done(p *Partition, how need, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.dirty.running = false
+	p.dirty.running, p.dirty.ended = false, time.Now()
 	s.free(bytes)
 	if p.dirty.need != clean {
 		s.enqueue(p)
 	}
 	if how == soon {
 		s.lazyRunning--
-		if len(s.lazy) > 0 {
+		if len(s.lazy)+len(s.rested) > 0 {
 			s.work.Signal()
 		}
 	}
