@@ -167,6 +167,10 @@ func (b *Broker) openMeta(ctx context.Context) error {
 			return fmt.Errorf("--cluster-id: %w", err)
 		}
 	}
+	secured, err := b.metaTLS()
+	if err != nil {
+		return fmt.Errorf("open metadata: %w", err)
+	}
 	m, err := meta.Open(ctx, meta.Config{
 		Dir:           filepath.Join(b.cfg.Dir, "meta"),
 		NodeID:        b.cfg.NodeID,
@@ -175,6 +179,10 @@ func (b *Broker) openMeta(ctx context.Context) error {
 		ForgetSecrets: b.cfg.ForgetSecrets,
 		QuotaBytes:    b.values.Int("hawser.metadata.quota.bytes"),
 		Endpoints:     b.values.List("hawser.metadata.endpoints"),
+		TLS:           secured,
+		User:          b.values.Text("hawser.metadata.username"),
+		Password:      b.values.Text("hawser.metadata.password"),
+		CompactEvery:  b.values.Millis("hawser.metadata.compaction.interval.ms"),
 		Logger:        b.log,
 	})
 	if err != nil {

@@ -151,6 +151,32 @@ func (b *Broker) trustStore(text func(name string) string) stores.Store {
 	return stores.Store{Certificates: text("ssl.truststore.certificates"), Location: text("ssl.truststore.location"), Password: text("ssl.truststore.password")}
 }
 
+// metaTLS is the TLS of the external etcd; nil for plaintext.
+func (b *Broker) metaTLS() (*tls.Config, error) {
+	if b.values.Text("hawser.metadata.security.protocol") != "SSL" {
+		return nil, nil
+	}
+	text := func(name string) string { return b.values.Text("hawser.metadata." + name) }
+	made := &tls.Config{MinVersion: tls.VersionTLS12}
+	if trust := (stores.Store{Location: text("ssl.truststore.location"), Password: text("ssl.truststore.password")}); trust.Given() {
+		roots, err := trust.Roots()
+		if err != nil {
+			return nil, fmt.Errorf("read hawser.metadata.ssl.truststore: %w", err)
+		}
+		made.RootCAs = roots
+	}
+	own := stores.Store{Location: text("ssl.keystore.location"), Password: text("ssl.keystore.password"), KeyPassword: text("ssl.key.password")}
+	if !own.Given() {
+		return made, nil
+	}
+	pair, err := own.LiveKeyPair()
+	if err != nil {
+		return nil, fmt.Errorf("read hawser.metadata.ssl.keystore: %w", err)
+	}
+	made.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair.Current(time.Now()) }
+	return made, nil
+}
+
 // httpListener is the name by which the HTTP port has security configs of its own: listener.name.http.…
 const httpListener = "http"
 

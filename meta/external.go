@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -18,6 +20,9 @@ const dialTimeout = 10 * time.Second
 func connect(ctx context.Context, cfg Config) (*clientv3.Client, error) {
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints:            cfg.Endpoints,
+		TLS:                  cfg.TLS,
+		Username:             cfg.User,
+		Password:             cfg.Password,
 		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
@@ -37,4 +42,61 @@ func connect(ctx context.Context, cfg Config) (*clientv3.Client, error) {
 		return nil, errors.Join(fmt.Errorf("reach etcd at %v: %w", cfg.Endpoints, err), c.Close())
 	}
 	return c, nil
+}
+
+// compactionKey is where brokers agree which of them removes history. It lies beside
+// what the image is made of.
+const compactionKey = "/hawser/upkeep/compaction"
+
+// compactionTimeout bounds one removal.
+const compactionTimeout = 30 * time.Second
+
+// compactExternal removes the history of an external etcd, as an embedded one does by
+// itself: at each turn what was there at the turn before. Of several brokers the first whose turn comes does it for all.
+func (m *Meta) compactExternal(ctx context.Context) {
+	ticker := time.NewTicker(m.cfg.CompactEvery)
+	defer ticker.Stop()
+	turn := compaction{horizon: m.Image().Revision}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := turn.take(ctx, m); err != nil && ctx.Err() == nil {
+			m.log.Warn("history of the metadata store could not be removed", "err", err)
+		}
+	}
+}
+
+// compaction is one broker's turns.
+type compaction struct {
+	seen    int64 // modification revision of compactionKey at the last turn
+	horizon int64 // revision of the metadata at the last turn
+}
+
+func (c *compaction) take(ctx context.Context, m *Meta) error {
+	ctx, cancel := context.WithTimeout(ctx, compactionTimeout)
+	defer cancel()
+	upTo := c.horizon
+	c.horizon = m.Image().Revision
+	answer, err := m.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(compactionKey), "=", c.seen)).
+		Then(clientv3.OpPut(compactionKey, strconv.FormatInt(upTo, 10))).
+		Else(clientv3.OpGet(compactionKey)).Commit()
+	if err != nil {
+		return fmt.Errorf("agree on who removes it: %w", err)
+	}
+	if !answer.Succeeded {
+		c.seen = 0
+		for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
+			c.seen = kv.ModRevision
+		}
+		return nil // another broker has done it since
+	}
+	c.seen = answer.Header.Revision
+	if _, err := m.client.Compact(ctx, upTo); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		return fmt.Errorf("compact to revision %d: %w", upTo, err)
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package meta
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -41,6 +43,12 @@ type Config struct {
 	Events event.Sink
 	// Endpoints of an external etcd; empty means embedded.
 	Endpoints []string
+	// TLS of the external etcd; nil for plaintext. User and Password log in to it; none where empty.
+	TLS            *tls.Config
+	User, Password string
+	// CompactEvery is how much history an external etcd keeps at the least: what is older goes. Zero leaves
+	// its history alone, for an etcd that others compact.
+	CompactEvery time.Duration
 	// QuotaBytes is the space the embedded etcd may use, and what is believed of an
 	// external one that does not tell; 0 means 8 GiB. At 70 % ordinary writes are refused.
 	QuotaBytes int64
@@ -136,8 +144,11 @@ func (m *Meta) open(ctx context.Context) error {
 	m.cancel = cancel
 	m.tasks.Go(func() { m.follow(running) })
 	m.tasks.Go(func() { m.watchSpace(running) })
-	if m.embedded != nil {
+	switch {
+	case m.embedded != nil:
 		m.tasks.Go(func() { m.watchServer(running) })
+	case m.cfg.CompactEvery > 0:
+		m.tasks.Go(func() { m.compactExternal(running) })
 	}
 	return m.forgetSecrets(ctx)
 }

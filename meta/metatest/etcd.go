@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 )
@@ -20,6 +21,8 @@ type EtcdConfig struct {
 	Dir        string // empty: one of its own
 	Endpoint   string // empty: a free port
 	QuotaBytes int64  // 0: etcd's default
+	// CertFile, KeyFile and CAFile are PEM; with them it speaks TLS, and wants client certificates of the CA.
+	CertFile, KeyFile, CAFile string
 }
 
 // StartEtcd starts one and stops it with the test.
@@ -35,6 +38,10 @@ func StartEtcd(t testing.TB, cfg EtcdConfig) *Etcd {
 	c.Dir = cfg.Dir
 	c.ListenPeerUrls = nil
 	c.ListenClientUrls = []url.URL{{Scheme: "http", Host: cfg.Endpoint}}
+	if cfg.CertFile != "" {
+		c.ListenClientUrls[0].Scheme = "https"
+		c.ClientTLSInfo = transport.TLSInfo{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, TrustedCAFile: cfg.CAFile, ClientCertAuth: true}
+	}
 	c.TickMs, c.ElectionMs = 25, 250
 	c.QuotaBackendBytes = cfg.QuotaBytes
 	c.UnsafeNoFsync = true
