@@ -19,5 +19,7 @@ func joinGroup(ctx context.Context, c *call, rq *kmsg.JoinGroupRequest) (kmsg.Re
 		}
 		return resp, nil
 	}
+	ctx, stop := c.untilGone(ctx)
+	defer stop()
 	return c.Groups.JoinGroup(ctx, c.from, rq), nil
 }

@@ -15,5 +15,7 @@ func syncGroup(ctx context.Context, c *call, rq *kmsg.SyncGroupRequest) (kmsg.Re
 		resp.ErrorCode = code(errGroupDenied)
 		return resp, nil
 	}
+	ctx, stop := c.untilGone(ctx)
+	defer stop()
 	return c.Groups.SyncGroup(ctx, c.from, rq), nil
 }

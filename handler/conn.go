@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hawserio/hawser/group"
@@ -98,13 +99,23 @@ func (c *conn) serve(ctx context.Context) {
 		case c.drained(err):
 			log.Debug("connection closed: the broker is stopping")
 		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+			c.hungUp(cancel)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			log.Debug("connection closed: idle or slow", "err", err)
 		default:
+			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+				c.hungUp(cancel)
+			}
 			c.server.noise.line(slog.LevelInfo, "connection closed", "listener", c.listener.Name, "client", c.host, "err", err)
 		}
 		return
 	}
+}
+
+// hungUp ends what still waits to be answered: nobody is there to hear it.
+func (c *conn) hungUp(cancel context.CancelFunc) {
+	c.close()
+	cancel()
 }
 
 func (c *conn) handshake(ctx context.Context) error {

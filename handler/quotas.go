@@ -53,6 +53,14 @@ func (c *call) busy(key int16) time.Duration {
 	return busy
 }
 
+// untilGone is a context that ends when the client hangs up: its place in a wait is
+// given up then. stop must be called before the answer.
+func (c *call) untilGone(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	unwatch := c.conn.watchGone(cancel)
+	return ctx, func() { unwatch(); cancel() }
+}
+
 // waiting marks the begin of a wait; what it returns marks the end.
 func (c *call) waiting() func() {
 	from := time.Now()
