@@ -76,8 +76,22 @@ func (w *producing) refuseAll() error {
 		return kafka.Errorf(kafka.InvalidRequiredAcks, "Invalid required acks %d: it must be -1, 0 or 1.", w.rq.Acks)
 	case w.rq.TransactionID != nil && !w.allowed(kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTransactionalId, *w.rq.TransactionID):
 		return kafka.Errorf(kafka.TransactionalIDAuthorizationFailed, "Not authorized to use transactional id '%s'.", *w.rq.TransactionID)
+	case w.rq.TransactionID == nil && w.transactional():
+		return kafka.Errorf(kafka.TransactionalIDAuthorizationFailed, "Transactional records came without a transactional id.")
 	}
 	return nil
+}
+
+// transactional reports whether any batch of the request is part of a transaction.
+func (w *producing) transactional() bool {
+	for _, topic := range w.rq.Topics {
+		for _, p := range topic.Partitions {
+			if b, _, err := batch.Split(p.Records); err == nil && b.IsTransactional() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (w *producing) topic(ctx context.Context, in *kmsg.ProduceRequestTopic, refused error) {
@@ -161,6 +175,10 @@ func (w *producing) checkRecords(records []byte) error {
 		return kafka.Errorf(kafka.InvalidRecord, "Produce requests with version %d are only allowed to contain record batches with magic version 2", w.version)
 	case errors.Is(err, batch.ErrShort):
 		return kafka.Errorf(kafka.InvalidRecord, "Record batch is cut short: %d bytes are not all of it.", len(records))
+	case errors.Is(err, batch.ErrHeader):
+		return kafka.Errorf(kafka.InvalidRecord, "Record batch cannot be taken: %v.", err)
+	case errors.Is(err, batch.ErrCodec):
+		return kafka.Errorf(kafka.UnsupportedCompressionType, "Record batch cannot be taken: %v.", err)
 	case err != nil:
 		return kafka.Errorf(kafka.CorruptMessage, "Record batch is corrupt: %v.", err)
 	case len(rest) > 0:

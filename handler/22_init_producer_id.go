@@ -18,6 +18,8 @@ func initProducerID(ctx context.Context, c *call, rq *kmsg.InitProducerIDRequest
 	switch {
 	case rq.TransactionalID == nil && !c.clusterAllowed(kmsg.ACLOperationIdempotentWrite) && !c.allowedSomewhere(kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTopic):
 		resp.ErrorCode = code(errClusterDenied)
+	case rq.TransactionalID != nil && c.version >= 3 && (rq.ProducerID == -1) != (rq.ProducerEpoch == -1):
+		resp.ErrorCode = int16(kafka.InvalidRequest) // both or neither
 	case rq.TransactionalID == nil:
 		id, err := c.ProducerID(ctx)
 		if err != nil {

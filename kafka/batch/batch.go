@@ -74,6 +74,12 @@ var ErrShort = errors.New("bytes end inside a record batch")
 // ErrCRC says that a batch's bytes are not those that were written.
 var ErrCRC = errors.New("record batch fails its CRC")
 
+// ErrHeader says that a batch's header contradicts itself.
+var ErrHeader = errors.New("record batch header is wrong")
+
+// ErrCodec says that a batch names a codec that there is not.
+var ErrCodec = errors.New("unknown codec")
+
 // ErrMagic says that the bytes are an older message format (v0 or v1) or none at all.
 type ErrMagic int8
 
@@ -136,15 +142,15 @@ func Head(b []byte) (head Batch, size int, err error) {
 func (b Batch) checkHeader() error {
 	switch {
 	case b.BaseOffset() < 0:
-		return fmt.Errorf("record batch has base offset %d", b.BaseOffset())
+		return fmt.Errorf("%w: base offset %d", ErrHeader, b.BaseOffset())
 	case b.lastDelta() < 0:
-		return fmt.Errorf("record batch at offset %d has last offset delta %d", b.BaseOffset(), b.lastDelta())
+		return fmt.Errorf("%w: at offset %d it has last offset delta %d", ErrHeader, b.BaseOffset(), b.lastDelta())
 	case b.LastOffset() < b.BaseOffset():
-		return fmt.Errorf("record batch at offset %d passes the largest offset", b.BaseOffset())
+		return fmt.Errorf("%w: at offset %d it passes the largest offset", ErrHeader, b.BaseOffset())
 	case b.Count() < 0 || int64(b.Count()) > int64(b.lastDelta())+1:
-		return fmt.Errorf("record batch at offset %d says it holds %d records in %d offsets", b.BaseOffset(), b.Count(), int64(b.lastDelta())+1)
+		return fmt.Errorf("%w: at offset %d it says it holds %d records in %d offsets", ErrHeader, b.BaseOffset(), b.Count(), int64(b.lastDelta())+1)
 	case b.Codec() >= numCodecs:
-		return fmt.Errorf("record batch at offset %d names unknown codec %d", b.BaseOffset(), b.Codec())
+		return fmt.Errorf("record batch at offset %d names %w %d", b.BaseOffset(), ErrCodec, b.Codec())
 	}
 	return nil
 }
