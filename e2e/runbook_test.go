@@ -123,7 +123,8 @@ func (s *shop) run(name string, work func(context.Context)) {
 // produce writes to orders; what is refused is tried again, as the application has to.
 func (s *shop) produce(bootstrap string) {
 	s.t.Helper()
-	client := Client(s.t, bootstrap, kgo.RecordDeliveryTimeout(3*time.Second))
+	// Without the second option a record whose answer got lost with its broker is waited for without end.
+	client := Client(s.t, bootstrap, kgo.RecordDeliveryTimeout(3*time.Second), kgo.AllowIdempotentProduceCancellation())
 	s.run("producers", func(ctx context.Context) {
 		for ctx.Err() == nil {
 			s.mu.Lock()
