@@ -1,11 +1,13 @@
 package broker_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hawserio/hawser/rest/api"
 	rest "github.com/hawserio/hawser/rest/client"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -320,4 +322,61 @@ func TestT2_WhatTheTailCompactedAwayComesBack(t *testing.T) {
 	if got := keys(a); !got["k1"] || got["k2"] {
 		t.Errorf("the topic has %v, want k1 and not k2", got)
 	}
+}
+
+// A pattern means what the other side mirrored, whether there is a record of it here or not.
+func TestRestoreByPattern(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	for _, topic := range []string{"t1", "t2", "only-here"} {
+		a.create(topic, 1)
+		a.must(a.put(topic, 1, 2, "x"))
+	}
+	b.mirror("t1")
+	b.mirror("t2")
+	b.ends("t1", 1, 2)
+	b.ends("t2", 1, 2)
+	b.mustOrder("failover", "t1", "t2")
+	b.status("t1", "STOPPED")
+	b.status("t2", "STOPPED")
+	a.must(a.put("t2", 1, 1, "cut off"))
+	done, err := a.rest.Order(within(t), "ab", "truncate-and-restore", api.AlterMirrorsRequest{MirrorTopicNamePattern: ".*"}, rest.Do)
+	a.must(err)
+	if len(done) != 2 || done[0].MirrorTopicName != "t1" || done[1].MirrorTopicName != "t2" || done[0].ErrorMessage != nil || *done[1].MessagesTruncated != 1 {
+		t.Fatalf("the pattern restored %+v", done)
+	}
+	a.status("t1", "ACTIVE")
+	a.status("t2", "ACTIVE")
+	a.must(a.put("only-here", 1, 1, "y"))
+	if _, err := a.rest.Mirror(within(t), "ab", "only-here"); err == nil {
+		t.Error("a topic that nobody mirrored has a record")
+	}
+}
+
+// Rule P6: a transaction that is open on the old source when it is restored is aborted there, not left hanging.
+func TestP6_ARestoreAbortsTheOldSourcesTransactions(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	split(t, a, b, 1)
+	tx := client(t, a.b, kgo.TransactionalID("tx"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	a.must(tx.BeginTransaction())
+	a.must(tx.ProduceSync(within(t), &kgo.Record{Topic: "t", Value: []byte("open")}).FirstErr())
+	if dry := a.order("truncate-and-restore", rest.ValidateOnly, "t")[0]; len(dry.OpenTransactions) != 1 || dry.OpenTransactions[0].TransactionalID != "tx" {
+		t.Errorf("the dry run shows open transactions %+v", dry.OpenTransactions)
+	}
+	a.mustOrder("truncate-and-restore", "t")
+	a.status("t", "ACTIVE")
+	a.ends("t", 1, 9)
+	bounded, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := tx.EndTransaction(bounded, kgo.TryCommit); err == nil {
+		t.Error("the transaction was committed after its records were cut off")
+	}
+	same(t, a, b, "t", 1)
+	// The id is not stuck: it begins anew on another topic.
+	a.create("other", 1)
+	again := client(t, a.b, kgo.TransactionalID("tx"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	a.must(again.BeginTransaction())
+	a.must(again.ProduceSync(within(t), &kgo.Record{Topic: "other", Value: []byte("x")}).FirstErr())
+	a.must(again.EndTransaction(within(t), kgo.TryCommit))
 }

@@ -50,7 +50,7 @@ func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []str
 	if err != nil {
 		return nil, err
 	}
-	names, err := chosen(img, rec, topics, pattern)
+	names, err := chosen(img, rec, event, topics, pattern)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []str
 	}
 	o := &ordering{
 		ls: ls, link: rec, verb: verb, event: event, dry: validateOnly, outcomes: map[string]*Outcome{},
-		dead: map[kafka.TopicID]bool{}, restores: map[kafka.TopicID]*plannedRestore{}, refusal: map[kafka.TopicID]error{},
+		dead: map[kafka.TopicID]bool{}, restores: map[kafka.TopicID]*plannedRestore{}, strangers: map[string]bool{}, refusal: map[kafka.TopicID]error{},
 	}
 	o.judge(ctx, img, names)
 	if !validateOnly && len(o.ids) > 0 {
@@ -70,13 +70,15 @@ func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []str
 	}
 	list := make([]Outcome, 0, len(names))
 	for _, name := range names {
-		list = append(list, *o.outcomes[name])
+		if out := o.outcomes[name]; pattern == "" || !o.strangers[name] {
+			list = append(list, *out)
+		}
 	}
 	return list, nil
 }
 
 // chosen lists the topics that an order means, sorted, each once.
-func chosen(img *meta.Image, link *meta.Link, topics []string, pattern string) ([]string, error) {
+func chosen(img *meta.Image, link *meta.Link, event mirror.Event, topics []string, pattern string) ([]string, error) {
 	switch {
 	case len(topics) > 0 && pattern != "":
 		return nil, badRequest("Give either mirror topic names or a pattern, not both.")
@@ -95,6 +97,9 @@ func chosen(img *meta.Image, link *meta.Link, topics []string, pattern string) (
 	re, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
 	if err != nil {
 		return nil, badRequest("The pattern %q is no regular expression: %v.", pattern, err)
+	}
+	if event == mirror.RestoreAsked {
+		return restorable(img, link.ID, re), nil
 	}
 	var names []string
 	for _, m := range mirrorsOf(img, link.ID) {
@@ -117,7 +122,9 @@ type ordering struct {
 	proven   map[kafka.TopicID]bool
 	dead     map[kafka.TopicID]bool // handed over, but the mirror has ended the reversal for this failover
 	restores map[kafka.TopicID]*plannedRestore
-	refusal  map[kafka.TopicID]error // what the other cluster, or the state it is in, has against the order
+	// strangers are topics that the other side never mirrored: a pattern does not mean them.
+	strangers map[string]bool
+	refusal   map[kafka.TopicID]error // what the other cluster, or the state it is in, has against the order
 }
 
 // judge decides about each topic without changing anything: validate_only ends here (case C56).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -55,13 +56,30 @@ func (o *ordering) find(img *meta.Image, name string) (topicMirror, error) {
 	return m, fmt.Errorf("Topic '%s' is a mirror of another cluster link.", name)
 }
 
+// restorable lists the topics that a pattern means in a restore: ordinary ones, whether they ever were mirrors or not. Those that the
+// other side never mirrored are left out once it was asked.
+func restorable(img *meta.Image, link kafka.TopicID, re *regexp.Regexp) []string {
+	var names []string
+	for id, topic := range img.Topics {
+		rec := img.Mirrors[id]
+		if rec != nil && rec.Link != link || kafka.IsInternal(topic.Name) || strings.HasPrefix(topic.Name, quarantinePrefix) || !re.MatchString(topic.Name) {
+			continue
+		}
+		if rec == nil || newTopicMirror(rec, topic).state == mirror.Stopped {
+			names = append(names, topic.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // planRestores asks the other side what a restore would cut off, for each topic that it may be given to.
 func (o *ordering) planRestores(ctx context.Context, img *meta.Image, names []string) {
 	r := o.ls.runningOf(o.link.ID)
 	if r == nil || o.event != mirror.RestoreAsked {
 		return
 	}
-	var mu sync.Mutex // guards o.restores and o.refusal
+	var mu sync.Mutex // guards o.restores, o.strangers and o.refusal
 	var g errgroup.Group
 	g.SetLimit(asksAtOnce)
 	for _, name := range names {
@@ -75,6 +93,7 @@ func (o *ordering) planRestores(ctx context.Context, img *meta.Image, names []st
 			defer mu.Unlock()
 			if err != nil {
 				o.refusal[m.topic.ID] = fmt.Errorf("Topic '%s' cannot be restored now: %s", name, words(err))
+				o.strangers[name] = faultOf(err) == peerRefused && kafka.CodeOf(err) == kafka.UnknownTopicOrPartition
 				return nil
 			}
 			o.restores[m.topic.ID] = found

@@ -277,10 +277,21 @@ func refusedForGood(err error) bool {
 	case peerNotHawser:
 		return true
 	case peerRefused:
-		var said *kafka.Error
-		return errors.As(err, &said) && !said.Code.Retriable() && said.Code != kafka.UnknownServerError && said.Code != kafka.ReassignmentInProgress
+		return finalCode(kafka.CodeOf(err))
 	}
 	return false
+}
+
+// finalCode reports whether a code of the other side's own answer, not of its log or its network, settles a question. What it does not
+// know is gone there, although clients of Kafka try such an answer again.
+func finalCode(code kafka.ErrorCode) bool {
+	switch code {
+	case kafka.UnknownTopicOrPartition, kafka.UnknownTopicID:
+		return true
+	case kafka.UnknownServerError, kafka.ReassignmentInProgress:
+		return false
+	}
+	return !code.Retriable()
 }
 
 // giveUp takes the topic back to what it was, with the peer's words kept as its error (rule R4).

@@ -200,7 +200,7 @@ type PledgeFacts struct {
 func MayPledge(f PledgeFacts, id string, topic kafka.TopicID, cluster string) error {
 	switch {
 	case !f.Recorded:
-		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' never was a mirror, so nothing can be restored from it.", f.Topic)
+		return kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' never was a mirror, so nothing can be restored from it.", f.Topic)
 	case f.SourceCluster != cluster || f.SourceTopicID != topic:
 		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' was a mirror of another topic: the one of that name was deleted and made again, or is on another cluster.", f.Topic)
 	case f.State != mirror.Stopped:
