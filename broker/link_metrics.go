@@ -15,6 +15,7 @@ var (
 	metricTasks     = desc("hawser_link_task_state", "1 for the state that a link's task is in.", "link", "task", "state")
 	metricTaskError = desc("hawser_link_task_error", "1 for each reason that a link's task gives for its state.", "link", "task", "code")
 	metricFetches   = desc("hawser_link_fetch_seconds", "Fetches from the source that brought records, from the request to the whole answer.", "link")
+	metricLent      = desc("hawser_link_lent_connections", "Connections of a link with two halves that one of them opened for the other one to ask over: waiting to be needed, and in_use.", "link", "use")
 	metricMirrors   = desc("hawser_mirror_state", "1 for the status that a mirror topic is in.", "link", "topic", "state", "error")
 	metricObstacle  = desc("hawser_mirror_transition_error", "1 for each reason that keeps a mirror topic from the state it was ordered into.", "link", "topic", "code")
 	metricLag       = desc("hawser_mirror_lag_records", "Records that the source had when it was last heard and the mirror has not synced yet.", "link", "topic", "partition")
@@ -30,7 +31,7 @@ type linkCollector struct{ links *link.Links }
 
 // Describe implements prometheus.Collector.
 func (c linkCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{metricLinks, metricTasks, metricTaskError, metricFetches, metricMirrors, metricObstacle, metricLag, metricLagTime, metricRPO, metricFetched, metricSourceEnd, metricLost} {
+	for _, d := range []*prometheus.Desc{metricLinks, metricTasks, metricTaskError, metricFetches, metricLent, metricMirrors, metricObstacle, metricLag, metricLagTime, metricRPO, metricFetched, metricSourceEnd, metricLost} {
 		out <- d
 	}
 }
@@ -41,6 +42,8 @@ func (c linkCollector) Collect(out chan<- prometheus.Metric) {
 	for _, info := range c.links.List() {
 		gauge(metricLinks, 1, info.Name, info.State, info.Err)
 		out <- histogram(metricFetches, info.Fetches, info.Name)
+		gauge(metricLent, float64(info.Waiting), info.Name, "waiting")
+		gauge(metricLent, float64(info.Lent), info.Name, "in_use")
 		for _, task := range info.Tasks {
 			gauge(metricTasks, 1, info.Name, task.Name, task.State)
 			for _, code := range codes(task.Errors) {

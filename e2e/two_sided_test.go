@@ -243,3 +243,53 @@ func TestTwoSided_BidirectionalInbound(t *testing.T) {
 	WaitLevel(t, cb, ca, "east", 1, 60*time.Second)
 	SameAll(t, cb, ca, "east", 1)
 }
+
+// TestTwoSided_LentConnectionsBreak cuts, refuses and swallows the connections that the source opens, under load.
+func TestTwoSided_LentConnectionsBreak(t *testing.T) {
+	t.Parallel()
+	a, b := StartHawser(t), StartHawser(t)
+	way := NewProxy(t, b.Kafka)
+	source, mirror := byHand(t, a.Kafka), byHand(t, b.Kafka)
+	CreateTopic(t, source, "orders", 3, 1, nil)
+	short := map[string]string{"request.timeout.ms": "2000", "replica.socket.timeout.ms": "2000", "replica.fetch.backoff.ms": "100"}
+	in := map[string]string{"connection.mode": "INBOUND", "reverse.connection.setup.timeout.ms": "3000"}
+	out := map[string]string{"link.mode": "SOURCE", "bootstrap.servers": way.Addr(), "bootstrap.address.map": b.Kafka + "=" + way.Addr(), "request.timeout.ms": "2000"}
+	maps.Copy(in, short)
+	b.mustHalf("l", a.Cluster, in)
+	a.mustHalf("l", "", out)
+	b.linkIs("l", map[string]string{"link_state": "ACTIVE"})
+	b.CreateMirror("l", "orders")
+	round := 0
+	more := func() {
+		round++
+		for p := range int32(3) {
+			write(t, source, "orders", p, 200, fmt.Sprintf("round %d", round))
+		}
+	}
+	more()
+	WaitLevel(t, source, mirror, "orders", 3, 60*time.Second)
+	if n, _ := b.Metric("hawser_link_lent_connections", `link="l"`, `use="in_use"`); n < 2 {
+		t.Errorf("%v lent connections are in use", n)
+	}
+	for range 5 {
+		way.Cut()
+		more()
+		WaitLevel(t, source, mirror, "orders", 3, 60*time.Second)
+	}
+	way.Refuse()
+	way.Cut()
+	more()
+	b.linkIs("l", map[string]string{"link_state": "UNAVAILABLE", "link_error_message": "~has offered no connection"})
+	a.linkIs("l", map[string]string{"link_state": "UNAVAILABLE"})
+	way.Allow()
+	WaitLevel(t, source, mirror, "orders", 3, 60*time.Second)
+	b.linkIs("l", map[string]string{"link_state": "ACTIVE"})
+	// Nothing goes through and nobody is told: time-outs find it out.
+	way.Swallow()
+	more()
+	b.linkIs("l", map[string]string{"link_state": "UNAVAILABLE"})
+	way.Mend()
+	way.Cut()
+	WaitLevel(t, source, mirror, "orders", 3, 60*time.Second)
+	SameAll(t, source, mirror, "orders", 3)
+}

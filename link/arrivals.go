@@ -133,6 +133,13 @@ func (a *arrivals) reserve() error {
 	return nil
 }
 
+// counts is how many offers wait, and how many connections are in use.
+func (a *arrivals) counts() (waiting, lent int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.offers, a.lent
+}
+
 func (a *arrivals) giveBack() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

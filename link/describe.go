@@ -65,6 +65,7 @@ func (ls *Links) info(img *meta.Image, rec *meta.Link) Info {
 	if problem.Code != "" && health != mirror.LinkActive {
 		info.Err, info.ErrText = problem.Code, problem.Text
 	}
+	info.Waiting, info.Lent = r.lending()
 	info.Tasks = r.taskInfos()
 	info.Fetches = r.fetchTimes()
 	for _, m := range mirrors {

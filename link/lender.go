@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
@@ -42,6 +43,8 @@ type lender struct {
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
 	lent   chan struct{} // a token for each connection, offered or lent
+
+	waiting atomic.Int32 // connections that are offered
 
 	mu    sync.Mutex
 	fault error // guarded by mu: of the last try
@@ -178,6 +181,8 @@ func (l *lender) wanted(ctx context.Context) (*source.Held, peer.ConnectAnswer, 
 	if err != nil {
 		return nil, peer.ConnectAnswer{}, fmt.Errorf("connect to the other cluster: %w", err)
 	}
+	l.waiting.Add(1)
+	defer l.waiting.Add(-1)
 	wait := min(l.setup.source.RequestTimeout/2, offerWaitMax)
 	for {
 		answer, err := l.call(ctx, far, peer.ConnectRequest{Phase: peer.Offer, WaitMs: int32(wait.Milliseconds())})
@@ -237,6 +242,26 @@ func (e *nearError) code() mirror.Reason {
 	default:
 		return reason
 	}
+}
+
+// counts is how many connections wait to be needed, and how many are in use.
+func (l *lender) counts() (waiting, lent int) {
+	if l == nil {
+		return 0, 0
+	}
+	waiting = int(l.waiting.Load())
+	return waiting, max(len(l.lent)-waiting, 0)
+}
+
+// lending counts the link's lent connections, at whichever end this is.
+func (r *running) lending() (waiting, lent int) {
+	r.mu.Lock()
+	l := r.lender
+	r.mu.Unlock()
+	if l != nil {
+		return l.counts()
+	}
+	return r.arrivals.counts()
 }
 
 // tendLender starts and ends the lending of connections as the halves of the link say.

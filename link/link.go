@@ -69,6 +69,7 @@ type Info struct {
 	// Of the half on the other cluster, where the link has two: its link_state, or the error code of why it is not known; its
 	// connection.mode; and the words of the error.
 	RemoteState, RemoteConnection, RemoteText string
+	Waiting, Lent                             int // lent connections, at either end: waiting to be needed, and in use
 	Tasks                                     []Task
 	Categories                                map[string]int32 // mirror partitions by PAUSED, IN_ERROR, PENDING, ACTIVE, NOT_APPLICABLE
 	Fetches                                   event.Times      // fetches that brought records, from the request to the whole answer

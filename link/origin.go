@@ -25,10 +25,28 @@ func (r *running) syncOffsets(ctx context.Context) task.Result {
 		res.Problems = append(res.Problems, plan.Problem{Code: codeOf(err), Text: err.Error()})
 		return res
 	}
+	r.mu.Lock()
+	r.there = mirrors
+	r.mu.Unlock()
 	back := r.backOffsets.Over(ctx, mirrors)
 	res.Problems = append(res.Problems, back.Problems...)
 	res.Changed += back.Changed
 	return res
+}
+
+// syncBack is a round for some of the other side's groups, onto this side's topics that it mirrors as of the last whole round.
+func (r *running) syncBack(ctx context.Context, groups []string) {
+	r.mu.Lock()
+	mirrors, wanted := r.there, r.set.mode == peer.Bidirectional && r.set.groupFilters.NamesRemote()
+	r.mu.Unlock()
+	if !wanted {
+		return
+	}
+	_, counts, err := r.backOffsets.SyncGroups(ctx, mirrors, groups)
+	r.count(counts)
+	if err != nil {
+		r.ls.env.Logger.Debug("group offsets do not come back yet", "link", r.name, "error", err)
+	}
 }
 
 // otherFilters are the other half's group filters, as it last told them.

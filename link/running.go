@@ -59,10 +59,11 @@ type running struct {
 	src      Source // nil while setErr is set
 	pool     Fetches
 	contact  plan.Contact
-	lender   *lender   // nil unless this half opens connections for the other one
-	lendErr  error     // why it should, but cannot
-	other    otherHalf // what the other cluster last said of its half
-	greeted  Source    // the connection over which it did
+	there    []task.Mirror // the other side's mirrors of our topics, as of the last round of offsets
+	lender   *lender       // nil unless this half opens connections for the other one
+	lendErr  error         // why it should, but cannot
+	other    otherHalf     // what the other cluster last said of its half
+	greeted  Source        // the connection over which it did
 	assigned map[kafka.TopicPartition]assignment
 	faulty   map[kafka.TopicPartition]bool // partitions whose fetcher told of a fault
 	obstacle map[kafka.TopicID][]plan.Problem

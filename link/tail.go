@@ -140,6 +140,7 @@ func (r *running) syncCommitted(ctx context.Context, found *committedGroups) {
 			var counts task.OffsetCounts
 			var err error
 			behind, counts, err = r.offsets.SyncGroups(ctx, here{r}.Mirrors(), groups)
+			r.syncBack(ctx, groups)
 			r.count(counts)
 			r.ls.env.Logger.Debug("groups that have committed are synced", "link", r.name, "groups", len(groups), "written", counts.Written, "behind", len(behind), "error", err)
 		})
