@@ -132,6 +132,9 @@ func (b *Broker) Close(ctx context.Context) error {
 // KafkaAddress is the bound address of the Kafka listener.
 func (b *Broker) KafkaAddress() string { return b.kafka.Addr(b.first) }
 
+// ListenerAddress is the bound address of the Kafka listener of that name, "" if there is none.
+func (b *Broker) ListenerAddress(name string) string { return b.kafka.Addr(name) }
+
 // HTTPAddress is the bound HTTP address, "" if there is none.
 func (b *Broker) HTTPAddress() string {
 	if b.http == nil {

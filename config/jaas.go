@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 )
 
@@ -14,6 +13,7 @@ type Login struct {
 
 // ParseJAAS reads sasl.jaas.config as Java's clients do: a login module's class, a control flag,
 // key=value options whose values may be quoted with " or ' and hold \ escapes, and a semicolon. Comments are skipped.
+// The errors repeat nothing of the text: any part of it may be the password.
 func ParseJAAS(text string) (Login, error) {
 	tokens, err := jaasTokens(text)
 	if err != nil {
@@ -29,10 +29,10 @@ func ParseJAAS(text string) (Login, error) {
 	if l.Module == "" {
 		return l, errors.New("it is empty")
 	}
-	switch flag := strings.ToLower(next()); flag {
+	switch strings.ToLower(next()) {
 	case "required", "requisite", "sufficient", "optional":
 	default:
-		return l, fmt.Errorf("after %s a flag such as required is expected, not %q", l.Module, flag)
+		return l, errors.New("after the login module's name a flag such as required is expected")
 	}
 	for {
 		if len(tokens) == 0 {
@@ -46,7 +46,7 @@ func ParseJAAS(text string) (Login, error) {
 		}
 		key := next()
 		if len(tokens) < 2 || !tokens[0].bare("=") || tokens[1].bare(";") {
-			return l, fmt.Errorf("option %s has no value", key)
+			return l, errors.New("an option has no value: write key=\"value\"")
 		}
 		next()
 		l.Options[key] = next()

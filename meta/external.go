@@ -18,12 +18,16 @@ const dialTimeout = 10 * time.Second
 
 // connect opens a client of an external etcd and asks it something, so that a wrong address is told at once.
 func connect(ctx context.Context, cfg Config) (*clientv3.Client, error) {
+	wait := dialTimeout // of the login, too
+	if end, bounded := ctx.Deadline(); bounded {
+		wait = min(wait, time.Until(end))
+	}
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints:            cfg.Endpoints,
 		TLS:                  cfg.TLS,
 		Username:             cfg.User,
 		Password:             cfg.Password,
-		DialTimeout:          dialTimeout,
+		DialTimeout:          wait,
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
 		// Without it gRPC would wait up to two minutes before it looks for a member that came back.

@@ -35,7 +35,7 @@ func (s Security) mechanism() (sasl.Mechanism, error) {
 				Hint: `Write it as Java clients do: org.apache.kafka.common.security.scram.ScramLoginModule required username="…" password="…";`}
 		}
 		if !strings.HasSuffix(login.Module, wanted) {
-			return nil, &Error{Class: Auth, Err: fmt.Errorf("sasl.mechanism %s needs %s, but sasl.jaas.config names %s", name, wanted, login.Module), Hint: hints[Auth]}
+			return nil, &Error{Class: Auth, Err: fmt.Errorf("sasl.mechanism %s needs %s, but sasl.jaas.config names another login module", name, wanted), Hint: hints[Auth]}
 		}
 	}
 	switch name {
