@@ -449,3 +449,38 @@ func TestR2_FailoverAfterTheHandOverNeedsForceWithoutTheMirror(t *testing.T) {
 	a.status("t", "STOPPED")
 	a.must(a.put("t", 2, 1, "alone"))
 }
+
+// A second mirror of the source goes on through the turn, as a mirror of a mirror, and follows the new source's records.
+func TestASecondMirrorGoesOnThroughATurn(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	c := newSite(t, "C")
+	set := func(name, value string) api.ConfigData { return api.ConfigData{Name: name, Value: &value} }
+	_, err := c.rest.CreateLink(within(t), rest.NewLink{Name: "ab", Body: api.CreateLinkRequest{SourceClusterID: a.b.ClusterID(), Configs: []api.ConfigData{
+		set("bootstrap.servers", a.b.KafkaAddress()), set("metadata.max.age.ms", "1000"), set("topic.config.sync.ms", "1000"),
+	}}})
+	c.must(err)
+	a.create("t", 2)
+	a.must(a.put("t", 2, 3, "first"))
+	b.mirror("t")
+	c.mirror("t")
+	b.ends("t", 2, 3)
+	c.ends("t", 2, 3)
+	b.mustOrder("reverse-and-start-mirror", "t")
+	b.status("t", "STOPPED")
+	b.must(b.put("t", 2, 4, "second"))
+	a.status("t", "ACTIVE")
+	c.ends("t", 2, 7)
+	same(t, b, c, "t", 2)
+	// The new source's tail is lost: it is failed over from, and restored; what follows the middle is cut with it.
+	a.mustOrder("failover", "t")
+	a.status("t", "STOPPED")
+	a.must(a.put("t", 2, 2, "lost"))
+	c.ends("t", 2, 9)
+	b.must(b.put("t", 2, 1, "kept"))
+	a.mustOrder("truncate-and-restore", "t")
+	a.status("t", "ACTIVE")
+	a.ends("t", 2, 8)
+	c.ends("t", 2, 8)
+	same(t, b, c, "t", 2)
+}

@@ -252,6 +252,9 @@ func (a *app) toolOrder(ctx context.Context, c *client.Client, v verb, f *mirror
 	case len(f.topics) == 0 && f.link == "":
 		return fmt.Errorf("--%s needs --topics, or --link for all mirror topics of a link", v.use)
 	}
+	if v.name == "truncate-and-restore" && f.link != "" {
+		return a.toolRestore(ctx, c, v, f)
+	}
 	found, err := f.chosen(ctx, c)
 	if err != nil {
 		return err
@@ -281,17 +284,46 @@ func (a *app) toolOrder(ctx context.Context, c *client.Client, v verb, f *mirror
 				return err
 			}
 		}
-		for _, topic := range done {
-			bad = bad || failed(topic)
-			if err := a.toolOutcome(v, topic, f.partitions); err != nil {
-				return err
-			}
+		some, err := a.toolOutcomes(v, done, f.partitions)
+		if bad = bad || some; err != nil {
+			return err
 		}
 	}
 	if bad {
 		return errReported
 	}
 	return nil
+}
+
+// toolRestore restores topics over a link: what the other side mirrored may have no record as a mirror here.
+func (a *app) toolRestore(ctx context.Context, c *client.Client, v verb, f *mirrorsFlags) error {
+	topics := api.AlterMirrorsRequest{MirrorTopicNames: f.topics}
+	if len(f.topics) == 0 {
+		topics.MirrorTopicNamePattern = ".*"
+	}
+	done, err := c.Order(ctx, f.link, v.name, topics, client.Do)
+	if err != nil {
+		return err
+	}
+	if len(done) == 0 {
+		return a.say("No mirror topics found.")
+	}
+	bad, err := a.toolOutcomes(v, done, f.partitions)
+	if err == nil && bad {
+		err = errReported
+	}
+	return err
+}
+
+// toolOutcomes says what an order did to each topic; bad is set if one refused.
+func (a *app) toolOutcomes(v verb, done []api.AlteredMirror, withPartitions bool) (bad bool, err error) {
+	for _, topic := range done {
+		bad = bad || failed(topic)
+		if err := a.toolOutcome(v, topic, withPartitions); err != nil {
+			return bad, err
+		}
+	}
+	return bad, nil
 }
 
 // orderWords is what kafka-mirrors calls each order.
