@@ -141,13 +141,21 @@ func (a *app) toolDescribeLinks(ctx context.Context, c *client.Client, f *linksF
 				pairs = append(pairs, cfg.Name+"="+text(cfg.Value))
 			}
 		}
-		err = a.say("Link name: '%s', link ID: '%s', remote cluster ID: '%s', local cluster ID: '%s', link mode: '%s', connection mode: '%s', link state: '%s', topics: [%s]\nConfigs: %s",
-			l.LinkName, l.ClusterLinkID, text(l.RemoteClusterID), local, values["link.mode"], values["connection.mode"], l.LinkState, strings.Join(l.TopicNames, ", "), strings.Join(pairs, ","))
+		err = a.say("Link name: '%s', link ID: '%s', remote cluster ID: '%s', local cluster ID: '%s', link mode: '%s', connection mode: '%s', link state: '%s'%s, topics: [%s]\nConfigs: %s",
+			l.LinkName, l.ClusterLinkID, text(l.RemoteClusterID), local, values["link.mode"], values["connection.mode"], l.LinkState, remoteState(l), strings.Join(l.TopicNames, ", "), strings.Join(pairs, ","))
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// remoteState is what a link with two halves shows of the other one.
+func remoteState(l api.Link) string {
+	if l.RemoteLinkState == "" {
+		return ""
+	}
+	return ", remote link state: '" + l.RemoteLinkState + "'"
 }
 
 func (a *app) toolDeleteLink(ctx context.Context, c *client.Client, f *linksFlags) error {

@@ -1,12 +1,15 @@
 package link
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/peer"
+	"github.com/hawserio/hawser/link/source"
 )
 
 // couple makes each of two clusters the other's source.
@@ -201,8 +204,8 @@ func TestT6_ASourceThatOnlyShowsItsConfigs(t *testing.T) {
 
 func TestSourceHalvesHoldNoMirrorsAndNeedTheirOtherHalf(t *testing.T) {
 	a, b := newPair(t)
-	source := []string{keyMode, peer.Source}
-	if _, err := a.create("l", source...); kindOf(err) != BadRequest || !strings.Contains(err.Error(), "does not have a link named l") {
+	half := []string{keyMode, peer.Source}
+	if _, err := a.create("l", half...); kindOf(err) != BadRequest || !strings.Contains(err.Error(), "does not have a link named l") {
 		t.Errorf("before the other half: %v", err)
 	}
 	in := map[string]string{keyConnection: peer.Inbound}
@@ -212,16 +215,38 @@ func TestSourceHalvesHoldNoMirrorsAndNeedTheirOtherHalf(t *testing.T) {
 	if _, err := b.links.Create(t.Context(), CreateSpec{Name: "l", Configs: in, RemoteClusterID: a.meta.Image().Cluster.ID, Validate: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.links.Create(t.Context(), CreateSpec{Name: "l", Configs: fast(source...)}); kindOf(err) != BadRequest || !strings.Contains(err.Error(), "cluster_link_id") {
+	if _, err := a.links.Create(t.Context(), CreateSpec{Name: "l", Configs: fast(half...)}); kindOf(err) != BadRequest || !strings.Contains(err.Error(), "cluster_link_id") {
 		t.Errorf("neither validated nor an id: %v", err)
 	}
 	for _, feature := range []string{keyAutoCreate, keyOffsetSync, keyACLSync} {
-		set := fast(append(source, feature, "true", keyTopicFilters, "x", keyGroupFilters, "x", keyACLFilters, "x")...)
+		set := fast(append(half, feature, "true", keyTopicFilters, "x", keyGroupFilters, "x", keyACLFilters, "x")...)
 		if _, err := a.links.Create(t.Context(), CreateSpec{Name: "l", Configs: set, Validate: true}); !strings.Contains(err.Error(), feature+" has no effect on a SOURCE half") {
 			t.Errorf("%s: %v", feature, err)
 		}
 	}
-	if _, err := a.create("l", source...); kindOf(err) != BadRequest || !strings.Contains(err.Error(), "its own cluster") {
+	if _, err := a.create("l", half...); kindOf(err) != BadRequest || !strings.Contains(err.Error(), "its own cluster") {
 		t.Errorf("a cluster without listeners of its own: %v", err)
+	}
+}
+
+// What begins with local. is how the link logs in to its own cluster, and nothing else is.
+func TestLocalConfigsAreReadApart(t *testing.T) {
+	set := fast("security.protocol", "SSL", "ssl.enabled.protocols", "TLSv1.3", "local.security.protocol", "SASL_SSL", "local.sasl.mechanism", "PLAIN",
+		"local.sasl.jaas.config", "near", "local.ssl.enabled.protocols", "TLSv1.2", "local.listener.name", "INSIDE")
+	s, err := readSettings("l", set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far := s.local.Security, s.source.Security
+	if near.Protocol != "SASL_SSL" || near.Mechanism != "PLAIN" || near.JAAS != "near" || !slices.Equal(near.Versions, []string{"TLSv1.2"}) || s.localListener != "INSIDE" {
+		t.Errorf("local: %+v", near)
+	}
+	if far.Protocol != "SSL" || far.JAAS != "" || !slices.Equal(far.Versions, []string{"TLSv1.3"}) {
+		t.Errorf("the other cluster: %+v", far)
+	}
+	// A half that does not dial has no use for any of them.
+	set[keyConnection] = peer.Inbound
+	if s, err = readSettings("l", set); err != nil || !reflect.DeepEqual(s.source.Security, source.Security{}) || !slices.Equal(s.source.Bootstrap, []string{anyBroker}) {
+		t.Errorf("inbound: %+v, %v", s.source, err)
 	}
 }

@@ -116,6 +116,7 @@ func (r reader) text(name string) string {
 func (r reader) on(name string) bool { return r.text(name) == "true" }
 
 func (r reader) number(name string, fallback int64) int64 {
+	name = r.prefix + name
 	if !known(name) {
 		return fallback
 	}
@@ -123,6 +124,7 @@ func (r reader) number(name string, fallback int64) int64 {
 }
 
 func (r reader) millis(name string, fallback time.Duration) time.Duration {
+	name = r.prefix + name
 	if !known(name) {
 		return fallback
 	}
@@ -133,7 +135,7 @@ func (r reader) list(name string) []string {
 	if r.text(name) == "" {
 		return nil
 	}
-	return r.v.List(name)
+	return r.v.List(r.prefix + name)
 }
 
 // readSettings reads configs that have passed the table's check. The error says which cannot be used.
