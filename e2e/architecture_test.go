@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hawserio/hawser/kafka/batch"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -381,5 +382,46 @@ func TestC106_SourceBrokersGetNewAddresses(t *testing.T) {
 	SameAll(t, source, mirror, "c106", 2)
 	if m := h.Mirror("east", "c106"); m.Status != "ACTIVE" {
 		t.Errorf("it is %v", m.Raw)
+	}
+}
+
+// TestC03_IndependentRetentionKeepsWhatTheSourceRemoves leaves retention out of what a link syncs: the mirror has its own, and a log start of its own.
+func TestC03_IndependentRetentionKeepsWhatTheSourceRemoves(t *testing.T) {
+	w := newPairTo(t, SharedKafka(t), map[string]string{
+		"topic.config.sync.include": "max.message.bytes,cleanup.policy,message.timestamp.type,message.timestamp.difference.max.ms,min.compaction.lag.ms,max.compaction.lag.ms",
+	})
+	topic := "c03-own"
+	CreateTopic(t, w.source, topic, 1, 1, map[string]string{"retention.ms": "86400000"})
+	produce(t, w.source, texts(topic, "r", 0, 1000)...)
+	w.h.CreateMirror("east", topic)
+	w.level(topic, 1)
+	here := kadm.NewClient(w.mirror)
+	if got := configOf(t, here, topic, "retention.ms"); got != "604800000" {
+		t.Errorf("retention.ms of the mirror is %s, want this cluster's default", got)
+	}
+	days := "2592000000"
+	altered, err := here.AlterTopicConfigs(testContext(t), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &days}}, topic)
+	if err != nil || altered[0].Err != nil {
+		t.Fatalf("retention.ms is the mirror's own: %v %+v", err, altered)
+	}
+	w.h.Order("east", "pause", topic)
+	w.h.WaitStatus("east", topic, "PAUSED", 30*time.Second)
+	for i := 1000; i < 2000; i += 100 { // so that a batch begins at 1500
+		produce(t, w.source, texts(topic, "r", i, i+100)...)
+	}
+	deleteTo(t, w.source, topic, 1500)
+	w.h.Order("east", "resume", topic)
+	eventually(t, 30*time.Second, "the rest is mirrored", func() (bool, string) {
+		_, end := Ends(t, w.mirror, topic, 0)
+		return end == 2000, fmt.Sprint(end)
+	})
+	wantEnds(t, w, topic, 0, 2000)
+	Same(t, w.source, w.mirror, topic, 0, 1500, 2000)
+	raw, err := fetchOnce(testContext(t), w.mirror, topic, 0, 1200)
+	if err != nil || len(raw) < 8 || batch.Batch(raw).BaseOffset() != 1500 {
+		t.Errorf("a reader at 1200 is told %v, and given a batch that begins %x", err, raw[:min(8, len(raw))])
+	}
+	if got := configOf(t, here, topic, "retention.ms"); got != days {
+		t.Errorf("retention.ms of the mirror went to %s", got)
 	}
 }

@@ -3,9 +3,13 @@ package link
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/task"
+	"github.com/hawserio/hawser/meta"
 )
 
 func TestReverseAndRestoreNeedABidirectionalLink(t *testing.T) {
@@ -47,4 +51,55 @@ func TestC47_DotAndUnderscoreLookAlike(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// TestT3_MirrorAwayForLongerThanTombstonesAreKept has a mirror come back to its source's end two days later.
+func TestT3_MirrorAwayForLongerThanTombstonesAreKept(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("keys", 1, "cleanup.policy", "compact")
+	r.source.topic("plain", 1)
+	r.link("l")
+	r.mirror("l", "keys")
+	r.mirror("l", "plain")
+	level := func() {
+		pool := r.pool()
+		pool.mu.Lock()
+		defer pool.mu.Unlock()
+		for _, topic := range []string{"keys", "plain"} {
+			pool.status[kafka.TopicPartition{Topic: topic}] = fetcher.Status{SourceEnd: 10, LastFetched: 9, LastContact: time.Now()}
+		}
+	}
+	levelMs := func(topic string) int64 {
+		img := r.meta.Image()
+		return img.Mirrors[img.TopicIDs[topic]].LevelMs
+	}
+	level()
+	r.eventually("it is noted when the mirror was made", func() bool { return levelMs("keys") > 0 })
+	if levelMs("plain") != 0 {
+		t.Error("a topic without compaction is watched")
+	}
+	if m, _ := r.links.Mirror("l", "keys"); m.Err != "NO_ERROR" {
+		t.Errorf("at first it shows %s", m.Err)
+	}
+	long := time.Now().Add(-48 * time.Hour).UnixMilli()
+	err := r.meta.Update(t.Context(), func(img *meta.Image) ([]meta.Change, error) {
+		rec := *img.Mirrors[img.TopicIDs["keys"]]
+		rec.LevelMs = long
+		return []meta.Change{meta.PutMirror(&rec)}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.restart()
+	r.eventually("it is fetched again", func() bool { return r.pool().fetches("keys") == 1 })
+	level()
+	r.eventually("it says so", func() bool {
+		m, _ := r.links.Mirror("l", "keys")
+		return m.Err == string(mirror.DeletionsMissed) && m.Status == "ACTIVE" && levelMs("keys") > long
+	})
+	r.obeyed("l", Pause, "keys")
+	r.obeyed("l", Resume, "keys")
+	if m, _ := r.links.Mirror("l", "keys"); m.Err != "NO_ERROR" {
+		t.Errorf("after pause and resume it shows %s", m.Err)
+	}
 }

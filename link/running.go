@@ -32,11 +32,12 @@ type running struct {
 
 	arrivals *arrivals // connections that the other half opens for this one
 
-	wakes   chan struct{} // room for one
-	urgent  chan struct{} // room for one: an order was stored
-	probes  chan struct{} // room for one: probe now
-	checks  chan struct{} // room for one: look at promotions now
-	turns   chan struct{} // room for one: look at reversals and restores now
+	wakes   chan struct{}                // room for one
+	level   map[kafka.TopicID]plan.Level // when mirrors of compacted topics were level; the loop's own
+	urgent  chan struct{}                // room for one: an order was stored
+	probes  chan struct{}                // room for one: probe now
+	checks  chan struct{}                // room for one: look at promotions now
+	turns   chan struct{}                // room for one: look at reversals and restores now
 	cancel  context.CancelFunc
 	wait    sync.WaitGroup
 	tasks   []*task.Runner
@@ -88,6 +89,7 @@ func newRunning(ls *Links, rec *meta.Link) *running {
 	r := &running{
 		ls: ls, id: rec.ID, name: rec.Name, arrivals: newArrivals(),
 		wakes: make(chan struct{}, 1), urgent: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1), turns: make(chan struct{}, 1),
+		level:    map[kafka.TopicID]plan.Level{},
 		assigned: map[kafka.TopicPartition]assignment{},
 		faulty:   map[kafka.TopicPartition]bool{},
 		obstacle: map[kafka.TopicID][]plan.Problem{},
@@ -189,6 +191,7 @@ func (r *running) reconcile(ctx context.Context) {
 	r.storeLost(ctx)
 	r.clampCuts(ctx)
 	r.judge(ctx, mirrors)
+	r.watchDeletions(ctx, mirrors)
 	r.removeOrphans(ctx, img)
 	if slices.ContainsFunc(mirrors, func(m topicMirror) bool { return m.state == mirror.PendingStopped || r.unfinished(img, m) }) {
 		poke(r.checks)

@@ -154,6 +154,8 @@ type Mirror struct {
 	LastSourceFetchOffset []kafka.Offset `json:"last_source_fetch_offset,omitempty"`
 	// Lost counts records that the source removed before they were mirrored, by partition (case C03).
 	Lost []int64 `json:"lost,omitempty"`
+	// LevelMs is the Unix time in ms at which a mirror of a compacted topic stood at its source's end, as last stored; 0 for never.
+	LevelMs int64 `json:"level_ms,omitempty"`
 	// Synced holds configs taken from the source, by Kafka's names; Overrides what was set on the mirror.
 	Overrides map[string]string `json:"overrides,omitempty"`
 }

@@ -188,6 +188,10 @@ func TestC03_JumpOverWhatTheSourceRemoved(t *testing.T) {
 			if o := p.Offsets(); o.Generation != 2 {
 				t.Errorf("generation %d", o.Generation)
 			}
+			// With the hole as the last thing in the log its last epoch goes on to the hole's end: else the source seems to have lost it.
+			if epoch, end := p.EpochEnd(0); keep && (epoch != 0 || end != 700) {
+				t.Errorf("epoch 0 is said to end at %d (%d), want 700", end, epoch)
+			}
 			a, err := p.Read(Read{From: 700, MaxBytes: 100, CurrentEpoch: -1, LastEpoch: -1})
 			if err != nil || a.Slice.Length != 0 {
 				t.Errorf("at the end: %+v, %v", a, err)

@@ -144,7 +144,11 @@ func (p *Partition) EpochEnd(epoch kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.
 	if p.Err() != nil {
 		return kafka.NoEpoch, kafka.NoOffset
 	}
-	return p.log.EpochEnd(epoch)
+	found, end := p.log.EpochEnd(epoch)
+	if end == p.log.EndOffset() {
+		end = max(end, p.Offsets().LogEnd) // the hole of a jump is the last thing in the log
+	}
+	return found, end
 }
 
 // EpochAt is the epoch of the batch that holds offset or precedes it, for ListOffsets' answer.

@@ -49,6 +49,33 @@ func TestC03_JumpsOverWhatTheSourceRemoved(t *testing.T) {
 	}
 }
 
+// TestC03_LogStartInsideABatch trims the source in the middle of a batch, as DeleteRecords may: the mirror has the older records, or
+// not, and the batch that the source's log begins in is its whole.
+func TestC03_LogStartInsideABatch(t *testing.T) {
+	for _, keep := range []string{"emptied", "kept"} {
+		t.Run(keep, func(t *testing.T) {
+			b := newBench(t, 1, func(cfg *fetcher.Config) { cfg.KeepHoles = keep == "kept" })
+			b.stub.Create("t", topicID, 1)
+			b.stub.Partition(zero).Produce(1000, "v")
+			target := b.mirror(topicID, zero)[0]
+			b.reach(target, 1000)
+			b.pool.Drop("t")
+			b.stub.Partition(zero).Produce(1000, "v")
+			b.stub.Partition(zero).Trim(1500)
+			target.Restart()
+			b.pool.Assign(b.list)
+			b.reach(target, 2000)
+			b.stub.Partition(zero).Produce(10, "v")
+			b.reach(target, 2010)
+			want := kafka.Offset(1500)
+			if keep == "kept" {
+				want = 0
+			}
+			b.startsAt(target, want)
+		})
+	}
+}
+
 func TestC04_RecreatedTopicIsNotSplicedOn(t *testing.T) {
 	b := newBench(t, 1, nil)
 	b.stub.Create("t", topicID, 1)

@@ -30,6 +30,7 @@ const (
 	OverlappingBatch           Reason = "OVERLAPPING_BATCH"
 	StorageError               Reason = "STORAGE_ERROR"
 	NoRoom                     Reason = "NO_ROOM"
+	DeletionsMissed            Reason = "DELETIONS_MAY_BE_MISSING"
 	LagNotZero                 Reason = "MIRROR_LAG_NOT_ZERO"
 	ConsumerGroupInUse         Reason = "CONSUMER_GROUP_IN_USE_ERROR"
 	PolicyViolation            Reason = "POLICY_VIOLATION_ERROR"
@@ -80,6 +81,7 @@ var reasons = []Explained{
 	{OverlappingBatch, "The source serves a batch that begins inside what is mirrored already. Nothing of it was stored.", "Check the source's log: two histories met in it."},
 	{StorageError, "This broker's own log of the partition could not be read, written or synced: the partition is out of service, the others go on.", "Do as the message says (docs/out-of-service.md); what is missing is fetched again."},
 	{NoRoom, "The volume of the data directory is full up to what is kept free for metadata. Nothing was stored.", "Free or add space; then it goes on by itself."},
+	{DeletionsMissed, "A mirror of a compacted topic was away from its source's end for longer than delete.retention.ms: the source may have removed tombstones that were never mirrored, and the deleted keys are still here.", "Compare with hawser mirror verify; if keys are too many, delete the mirror and create it again. Pausing and resuming it takes the mark away."},
 	{LagNotZero, "The source has records that are not mirrored yet, or a transaction is open there.", "Stop the producers and end transactions on the source; failover does not wait."},
 	{ConsumerGroupInUse, "The group has members on this cluster, so its offsets are not overwritten.", "Stop those consumers, or exclude the group in consumer.offset.group.filters."},
 	{PolicyViolation, "This cluster refuses a value of the source.", "Change the value on the source, or leave the config out of topic.config.sync.include."},

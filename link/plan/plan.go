@@ -34,4 +34,5 @@ const (
 	codeTopicExists     = string(mirror.TopicExists)
 	codeInvalidTopic    = string(mirror.InvalidTopic)
 	codeInvalidRequest  = string(mirror.InvalidRequest)
+	codeDeletionsMissed = string(mirror.DeletionsMissed)
 )
