@@ -33,7 +33,7 @@ var (
 const (
 	// farBehind is a backlog of the source, in bytes, that is copied past the system's memory: nobody reads
 	// it at once, and what others read at the time should stay there.
-	farBehind = 128 << 20
+	farBehind = 32 << 20
 	// cachedTail is what stays of it in memory, in bytes, for consumers that follow the mirror closely.
 	cachedTail = 16 << 20
 )
