@@ -137,10 +137,17 @@ func (c *call) mirrorJSON(info link.MirrorInfo) api.Mirror {
 func lagsJSON(lags []link.Lag) []api.MirrorLag {
 	out := []api.MirrorLag{}
 	for _, lag := range lags {
-		out = append(out, api.MirrorLag{
+		one := api.MirrorLag{
 			Partition: lag.Partition, Lag: max(lag.Records, 0), LastSourceFetchOffset: int64(lag.LastSourceFetch),
 			PartitionState: lag.State, ErrorMessage: lag.Err, RecordsLost: lag.Lost,
-		})
+		}
+		if end := int64(lag.SourceEnd); !lag.LastContact.IsZero() {
+			one.SourceEndOffset = &end
+		}
+		if at := lag.CaughtUp.UnixMilli(); !lag.CaughtUp.IsZero() {
+			one.CaughtUpMs = &at
+		}
+		out = append(out, one)
 	}
 	slices.SortFunc(out, func(a, b api.MirrorLag) int { return cmp.Compare(a.Partition, b.Partition) })
 	return out

@@ -11,7 +11,8 @@ const statuses = ["ACTIVE", "PAUSED", "LINK_PAUSED", "SOURCE_UNAVAILABLE", "LINK
 const $ = (id) => document.getElementById(id);
 const opened = new Set(); // mirrors whose partitions are shown
 const unfolded = new Set(); // links that show all their mirrors
-const past = new Map(); // link -> total lags, newest last
+const past = new Map(); // link -> looks {at, lag, age}, newest last
+let busy = ""; // the order under way, or what came of the last one
 let seen = null; // the last answers
 let drawn = ""; // what they looked like
 
@@ -27,6 +28,13 @@ function make(tag, classes, ...children) {
 const count = (n) => n.toLocaleString("en");
 const key = (m) => m.link_name + "/" + m.mirror_topic_name;
 const totalLag = (m) => m.mirror_lags.reduce((sum, l) => sum + l.lag, 0);
+// age is how old a mirror is: ms since the last moment at which all that the source had then was here; null for unknown.
+function age(m) {
+  if (m.mirror_status === "STOPPED" || m.mirror_lags.length === 0) return null;
+  if (m.mirror_lags.some((l) => l.caught_up_ms === undefined)) return null;
+  return Math.max(0, Date.now() - Math.min(...m.mirror_lags.map((l) => l.caught_up_ms)));
+}
+const seconds = (ms) => ms === null ? "unknown" : ms < 10000 ? (ms / 1000).toFixed(1) + " s" : since(Date.now() - ms);
 const maxLag = (m) => m.mirror_lags.reduce((most, l) => Math.max(most, l.lag), 0);
 
 function mood(state) {
@@ -57,10 +65,11 @@ async function look() {
   const clusters = await ask("/kafka/v3/clusters");
   const cluster = clusters.data[0].cluster_id;
   const root = "/kafka/v3/clusters/" + encodeURIComponent(cluster) + "/links";
-  const [links, mirrors] = await Promise.all([ask(root), ask(root + "/-/mirrors")]);
+  const [links, mirrors, events] = await Promise.all([ask(root), ask(root + "/-/mirrors"),
+    ask("/kafka/v3/clusters/" + encodeURIComponent(cluster) + "/events?limit=30").catch(() => ({ data: [] }))]);
   const detailed = await Promise.all(links.data.map((l, i) =>
     i < 20 ? ask(root + "/" + encodeURIComponent(l.link_name) + "?include_tasks=true").catch(() => l) : l));
-  return { cluster, links: detailed, mirrors: mirrors.data };
+  return { cluster, root, links: detailed, mirrors: mirrors.data, events: events.data };
 }
 
 function remember(now) {
@@ -69,33 +78,47 @@ function remember(now) {
     if (!names.has(name)) past.delete(name);
   }
   for (const name of names) {
-    const lag = now.mirrors.filter((m) => m.link_name === name).reduce((sum, m) => sum + totalLag(m), 0);
-    const lags = past.get(name) || [];
-    lags.push(lag);
-    past.set(name, lags.slice(-historyMax));
+    const mirrors = now.mirrors.filter((m) => m.link_name === name);
+    const looks = past.get(name) || [];
+    looks.push({ at: Date.now(), lag: mirrors.reduce((sum, m) => sum + totalLag(m), 0), age: Math.max(0, ...mirrors.map((m) => age(m) || 0)) });
+    past.set(name, looks.slice(-historyMax));
   }
 }
 
-function curve(values) {
-  const ns = "http://www.w3.org/2000/svg";
-  const width = 140, height = 28, most = Math.max(1, ...values);
-  const svg = document.createElementNS(ns, "svg");
-  svg.setAttribute("width", width);
-  svg.setAttribute("height", height);
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", "lag over the last two minutes, now " + count(values[values.length - 1]) + " records");
-  const line = document.createElementNS(ns, "polyline");
-  line.setAttribute("points", values.map((v, i) =>
-    (width - (values.length - 1 - i) * (width / (historyMax - 1))).toFixed(1) + "," + (height - 2 - (v / most) * (height - 4)).toFixed(1)).join(" "));
-  line.setAttribute("fill", "none");
-  line.setAttribute("stroke", "currentColor");
-  line.setAttribute("stroke-width", "1.5");
-  svg.append(line);
+const svgNode = (tag, attributes, text) => {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  return node;
+};
+
+// plot draws what a link's looks say of one thing over the last two minutes, with its highest value and now.
+function plot(title, looks, value, words) {
+  const width = 340, height = 84, top = 16, bottom = 14, span = (historyMax - 1) * every;
+  const now = looks[looks.length - 1].at, values = looks.map(value), most = Math.max(...values);
+  const x = (at) => (width - ((now - at) / span) * width).toFixed(1);
+  const y = (v) => (height - bottom - (v / Math.max(most, 1)) * (height - top - bottom)).toFixed(1);
+  const points = looks.map((l) => x(l.at) + "," + y(value(l)));
+  const svg = svgNode("svg", { viewBox: "0 0 " + width + " " + height, role: "img", class: "plot",
+    "aria-label": title + " over the last two minutes: now " + words(values[values.length - 1]) + ", at most " + words(most) });
+  svg.append(svgNode("text", { x: 0, y: 11 }, title),
+    svgNode("text", { x: width, y: 11, "text-anchor": "end", class: "now" }, words(values[values.length - 1])),
+    svgNode("line", { x1: 0, x2: width, y1: height - bottom, y2: height - bottom, class: "axis" }),
+    svgNode("line", { x1: 0, x2: width, y1: top, y2: top, class: "axis faint" }),
+    svgNode("polygon", { points: x(looks[0].at) + "," + (height - bottom) + " " + points.join(" ") + " " + width + "," + (height - bottom), class: "area" }),
+    svgNode("polyline", { points: points.join(" "), class: "line" }),
+    svgNode("text", { x: 0, y: height - 2, class: "faint" }, "2 min ago"),
+    svgNode("text", { x: width, y: height - 2, "text-anchor": "end", class: "faint" }, "most " + words(most)));
   return svg;
 }
 
 function tile(number, words, bad) {
   return make("div", "tile" + (bad ? " bad" : ""), make("b", "", number), make("span", "quiet", words));
+}
+
+function worstAge(mirrors) {
+  const ages = mirrors.map(age);
+  return ages.includes(null) ? null : Math.max(...ages);
 }
 
 function drawTiles(now) {
@@ -107,7 +130,7 @@ function drawTiles(now) {
     tile(count(live.length), "mirror topics"),
     tile(count(ailing), "mirror topics in trouble", ailing > 0),
     tile(count(live.reduce((sum, m) => sum + totalLag(m), 0)), "records behind, in all"),
-    tile(count(live.reduce((most, m) => Math.max(most, maxLag(m)), 0)), "behind, worst partition"));
+    tile(live.length ? seconds(worstAge(live)) : "–", "worst RPO: what a failover now could lose", live.some((m) => age(m) === null || age(m) > 60000)));
 }
 
 function remote(l) {
@@ -141,6 +164,64 @@ function drawParts(m) {
   return box;
 }
 
+// ordersFor is what may sensibly be ordered in a state; the server decides in any case.
+function ordersFor(status) {
+  if (status === "STOPPED") return [];
+  if (status === "PAUSED") return ["resume", "failover"];
+  if (status === "FAILED") return ["resume", "failover"];
+  if (status.startsWith("PENDING_")) return ["failover"];
+  return ["pause", "promote", "failover"];
+}
+
+function drawOrders(m) {
+  const box = make("div", "orders");
+  for (const verb of ordersFor(m.mirror_status)) {
+    const button = make("button", "order" + (verb === "failover" || verb === "promote" ? " grave" : ""), verb);
+    button.type = "button";
+    button.dataset.order = verb;
+    button.dataset.of = key(m);
+    box.append(button);
+  }
+  return box;
+}
+
+// give asks what an order would do, asks the person, and gives it.
+async function give(verb, m) {
+  const path = seen.root + "/" + encodeURIComponent(m.link_name) + "/mirrors:" + verb;
+  const send = async (query) => {
+    const answer = await fetch(path + query, { method: "POST", headers: { "Content-Type": "application/json", Accept: "application/json", "X-Hawser-Console": "1" },
+      body: JSON.stringify({ mirror_topic_names: [m.mirror_topic_name] }), signal: AbortSignal.timeout(30000) });
+    const body = await answer.json().catch(() => null);
+    if (!answer.ok) throw new Error(body && body.message ? body.message : "HTTP " + answer.status);
+    const one = body.data[0];
+    if (one.error_message) throw new Error(one.error_message);
+    return one;
+  };
+  try {
+    const would = await send("?validate_only=true");
+    const lines = [verb + " " + m.mirror_topic_name + "?", "", count(would.mirror_lags.reduce((sum, l) => sum + l.lag, 0)) + " records are not mirrored yet."];
+    if (would.open_transactions) lines.push(count(would.open_transactions.length) + " open transactions would be aborted.");
+    if (verb === "failover") lines.push("Mirroring stops now and for good; producers may write to the topic.");
+    if (verb === "promote") lines.push("Mirroring stops for good once nothing is left to copy; producers may write to the topic then.");
+    if (!window.confirm(lines.join("\n"))) return;
+    await send("");
+    busy = "";
+  } catch (e) {
+    busy = verb + " " + m.mirror_topic_name + ": " + e.message;
+  }
+  drawn = "";
+  await once();
+}
+
+function drawEvents(now) {
+  if (now.events.length === 0) return null;
+  const list = make("ol", "events");
+  for (const e of [...now.events].reverse()) {
+    list.append(make("li", e.level === "WARN" ? "warn" : "", make("time", "quiet", new Date(e.time_ms).toLocaleTimeString()), make("span", "", e.text)));
+  }
+  return make("article", "link", make("div", "head", make("h2", "", "What happened")), list);
+}
+
 function drawMirror(m) {
   const open = opened.has(key(m));
   const toggle = make("button", "", m.mirror_topic_name);
@@ -153,22 +234,25 @@ function drawMirror(m) {
   }
   const name = make("td", "name", toggle);
   if (m.source_topic_name !== m.mirror_topic_name) name.append(make("span", "quiet", "of " + m.source_topic_name));
-  if (open) name.append(drawParts(m));
+  if (open) name.append(drawOrders(m), drawParts(m));
   return make("tr", "", name, state, make("td", "n", since(m.state_time_ms)), make("td", "n", count(m.num_partitions)),
-    make("td", "n", count(maxLag(m))), make("td", "n", count(totalLag(m))));
+    make("td", "n", count(maxLag(m))), make("td", "n", count(totalLag(m))), make("td", "n", m.mirror_status === "STOPPED" ? "" : seconds(age(m))));
 }
 
 function drawLink(l, mirrors) {
   const card = make("article", "link");
   const head = make("div", "head", make("h2", "", l.link_name), badge(l.link_state), make("span", "quiet", remote(l)));
-  if (mirrors.length > 0) head.append(curve(past.get(l.link_name) || [0]));
   card.append(head);
+  const looks = past.get(l.link_name);
+  if (mirrors.length > 0 && looks) {
+    card.append(make("div", "plots", plot("records behind", looks, (o) => o.lag, count), plot("RPO, worst mirror", looks, (o) => o.age, seconds)));
+  }
   if (l.link_error !== "NO_ERROR") card.append(make("p", "note", l.link_error + (l.link_error_message ? ": " + l.link_error_message : "")));
   const tasks = drawTasks(l);
   if (tasks) card.append(tasks);
   if (mirrors.length === 0) return card;
   const titles = make("tr", "", make("th", "", "mirror topic"), make("th", "", "status"), make("th", "n", "since"), make("th", "n", "partitions"),
-    make("th", "n", "worst lag"), make("th", "n", "lag"));
+    make("th", "n", "worst lag"), make("th", "n", "lag"), make("th", "n", "RPO"));
   const body = make("tbody");
   const shown = unfolded.has(l.link_name) ? mirrors : mirrors.slice(0, rowsMax);
   for (const m of shown) body.append(drawMirror(m));
@@ -204,19 +288,24 @@ function draw() {
     if (!filtering) empty.append(make("br"), make("code", "", "hawser link create my-link --source-bootstrap-server HOST:PORT"));
     cards.push(empty);
   }
+  if (busy) cards.unshift(make("p", "note loose", busy));
+  const events = filtering ? null : drawEvents(seen);
+  if (events) cards.push(events);
+  const read = document.querySelector(".events"), scrolled = read ? read.scrollTop : 0;
   $("links").replaceChildren(...cards);
+  if (scrolled) document.querySelector(".events").scrollTop = scrolled;
   if (focus) {
     for (const b of document.querySelectorAll("button[data-mirror]")) if (b.dataset.mirror === focus) b.focus();
   }
 }
 
-async function refresh() {
+async function once() {
   try {
     seen = await look();
     remember(seen);
     $("pulse").className = "pulse";
     $("pulse").textContent = "live";
-    const looks = JSON.stringify(seen) + [...past.values()].join(";");
+    const looks = JSON.stringify(seen) + JSON.stringify([...past.values()]);
     if (looks !== drawn && document.visibilityState === "visible") {
       drawn = looks;
       draw();
@@ -225,6 +314,10 @@ async function refresh() {
     $("pulse").className = "pulse lost";
     $("pulse").textContent = "no answer: " + e.message;
   }
+}
+
+async function refresh() {
+  await once();
   setTimeout(refresh, document.visibilityState === "visible" ? every : every * 5);
 }
 
@@ -240,6 +333,11 @@ $("links").addEventListener("click", (e) => {
   const button = e.target.closest("button");
   if (!button) return;
   if (button.dataset.unfold) unfolded.add(button.dataset.unfold);
+  if (button.dataset.order) {
+    const m = seen.mirrors.find((one) => key(one) === button.dataset.of);
+    if (m) give(button.dataset.order, m);
+    return;
+  }
   const mirror = button.dataset.mirror;
   if (mirror && !opened.delete(mirror)) opened.add(mirror);
   draw();

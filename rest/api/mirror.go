@@ -49,6 +49,10 @@ type MirrorLag struct {
 	PartitionState        string `json:"partition_state,omitempty"`
 	ErrorMessage          string `json:"error_message,omitempty"`
 	RecordsLost           int64  `json:"records_lost,omitempty"` // removed at the source before they were mirrored
+	// SourceEndOffset is the source's high watermark when it was last heard, exclusive; CaughtUpMs is the last moment, in Unix
+	// ms, at which all that the source had then is here. Null while not known. Both are hawser's own.
+	SourceEndOffset *int64 `json:"source_end_offset,omitempty"`
+	CaughtUpMs      *int64 `json:"caught_up_ms,omitempty"`
 }
 
 // AlteredMirror is what a verb did, or would do, to one topic. A null error_code means done.
