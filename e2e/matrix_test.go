@@ -37,6 +37,7 @@ func TestClients_FranzGoKIP848(t *testing.T) { matrix(t, franzClient(kgo.ServerS
 func TestClients_Sarama(t *testing.T)        { matrix(t, saramaClient()) }
 func TestClients_SegmentioGo(t *testing.T)   { matrix(t, segmentioClient()) }
 func TestClients_KafkaJS(t *testing.T)       { matrix(t, kafkaJSClient()) }
+func TestClients_Platformatic(t *testing.T)  { matrix(t, platformaticClient()) }
 func TestClients_JavaSticky(t *testing.T) {
 	matrix(t, javaClient(t, "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor"))
 }

@@ -65,18 +65,27 @@ func kafkaPythonClient() client {
 	return programClient(func(t *testing.T, args ...string) *exec.Cmd { return pythonProgram(t, "kafka_python.py", args...) }, everyCodec)
 }
 
-func kafkaJSClient() client { return programClient(nodeProgram, []string{"none", "gzip"}) }
+func kafkaJSClient() client {
+	return programClient(nodeProgram("kafkajs.js"), []string{"none", "gzip"})
+}
+
+// platformaticClient has zstd only on Node 22 and later.
+func platformaticClient() client {
+	return programClient(nodeProgram("platformatic.js"), []string{"none", "gzip", "snappy", "lz4"})
+}
 
 func pythonProgram(t *testing.T, script string, args ...string) *exec.Cmd {
 	t.Helper()
 	return exec.CommandContext(testContext(t), tool(t, "HAWSER_PYTHON"), append([]string{"testdata/clients/" + script}, args...)...)
 }
 
-func nodeProgram(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.CommandContext(testContext(t), "node", append([]string{"testdata/clients/kafkajs.js"}, args...)...)
-	cmd.Env = append(os.Environ(), "NODE_PATH="+tool(t, "HAWSER_NODE_MODULES"), "KAFKAJS_NO_PARTITIONER_WARNING=1")
-	return cmd
+func nodeProgram(script string) func(t *testing.T, args ...string) *exec.Cmd {
+	return func(t *testing.T, args ...string) *exec.Cmd {
+		t.Helper()
+		cmd := exec.CommandContext(testContext(t), "node", append([]string{"testdata/clients/" + script}, args...)...)
+		cmd.Env = append(os.Environ(), "NODE_PATH="+tool(t, "HAWSER_NODE_MODULES"), "KAFKAJS_NO_PARTITIONER_WARNING=1")
+		return cmd
+	}
 }
 
 // tool is a path that scripts/tools gave.

@@ -117,8 +117,8 @@ function tile(number, words, bad) {
 }
 
 function worstAge(mirrors) {
-  const ages = mirrors.map(age);
-  return ages.includes(null) ? null : Math.max(...ages);
+  const ages = mirrors.filter((m) => m.mirror_status !== "PAUSED" || age(m) !== null).map(age);
+  return ages.includes(null) ? null : Math.max(0, ...ages);
 }
 
 function drawTiles(now) {
@@ -130,7 +130,7 @@ function drawTiles(now) {
     tile(count(live.length), "mirror topics"),
     tile(count(ailing), "mirror topics in trouble", ailing > 0),
     tile(count(live.reduce((sum, m) => sum + totalLag(m), 0)), "records behind, in all"),
-    tile(live.length ? seconds(worstAge(live)) : "–", "worst RPO: what a failover now could lose", live.some((m) => age(m) === null || age(m) > 60000)));
+    tile(live.length ? seconds(worstAge(live)) : "–", "worst RPO: what a failover now could lose", worstAge(live) === null || worstAge(live) > 60000));
 }
 
 function remote(l) {
