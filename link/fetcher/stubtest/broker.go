@@ -246,7 +246,8 @@ func (b *Broker) versions() kmsg.Response {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	resp := kmsg.NewPtrApiVersionsResponse()
-	for _, row := range [][3]int16{{1, 4, b.maxFetch}, {2, 1, 8}, {3, 1, 12}, {17, 1, 1}, {18, 0, 3}, {23, 2, 4}, {32, 1, 4}, {36, 0, 2}} {
+	// Produce is there as every broker lists it, and kgo takes a list without it for none: it would send what is not offered.
+	for _, row := range [][3]int16{{0, 3, 9}, {1, 4, b.maxFetch}, {2, 1, 8}, {3, 1, 12}, {17, 1, 1}, {18, 0, 3}, {23, 2, 4}, {32, 1, 4}, {36, 0, 2}} {
 		k := kmsg.NewApiVersionsResponseApiKey()
 		k.ApiKey, k.MinVersion, k.MaxVersion = row[0], row[1], row[2]
 		resp.ApiKeys = append(resp.ApiKeys, k)
