@@ -124,7 +124,7 @@ func (c *call) createMirror(ctx context.Context, in *kmsg.CreateTopicsRequestTop
 		return nil, kafka.Errorf(kafka.InvalidConfig, "%s needs %s, the name of the cluster link.", MirrorSourceConfig, MirrorLinkConfig)
 	case in.NumPartitions > 0 || len(in.ReplicaAssignment) > 0:
 		return nil, kafka.Errorf(kafka.InvalidRequest, "A mirror topic has the partitions of its source: leave their number out.")
-	case !c.clusterAllowed(kmsg.ACLOperationAlter):
+	case !c.clusterAllowed(kmsg.ACLOperationAlter) || !c.clusterAllowed(kmsg.ACLOperationAlterConfigs):
 		return nil, errClusterDenied
 	}
 	spec := NewMirror{Topic: in.Topic, Link: mirror[MirrorLinkConfig], SourceTopic: mirror[MirrorSourceConfig], ReplicationFactor: in.ReplicationFactor, Configs: configs}

@@ -149,10 +149,10 @@ func elements(list string) []string {
 }
 
 func (c *call) orderMirror(ctx context.Context, topic, order string, validateOnly bool) error {
-	if !c.clusterAllowed(kmsg.ACLOperationAlter) {
+	if !c.clusterAllowed(kmsg.ACLOperationAlter) || !c.clusterAllowed(kmsg.ACLOperationDescribe) {
 		return errClusterDenied
 	}
-	t, err := c.alterableTopic(topic)
+	t, err := c.readable(topic, orderRight(order))
 	if err != nil {
 		return err
 	}
@@ -163,4 +163,13 @@ func (c *call) orderMirror(ctx context.Context, topic, order string, validateOnl
 		return c.Mirrors.ValidateOrder(ctx, t.ID, order)
 	}
 	return c.Mirrors.Order(ctx, t.ID, order)
+}
+
+// orderRight is what an order needs on the topic, beside ALTER and DESCRIBE on the cluster: those that turn a topic
+// round or cut it need more than those that end or halt its mirroring.
+func orderRight(order string) kmsg.ACLOperation {
+	if strings.HasPrefix(order, "reverse-") || strings.HasPrefix(order, "truncate-") {
+		return kmsg.ACLOperationAlter
+	}
+	return kmsg.ACLOperationDescribe
 }

@@ -65,9 +65,14 @@ func (m *fakeMirrors) CheckConfigs(id kafka.TopicID, names []string) error {
 func (m *fakeMirrors) ConfigsChanged(context.Context, kafka.TopicID, []string) {}
 
 // newMirrorWorld has a live mirror m and an ordinary topic t.
-func newMirrorWorld(t *testing.T) (*world, *fakeMirrors) {
+func newMirrorWorld(t *testing.T, may ...Authorizer) (*world, *fakeMirrors) {
 	m := &fakeMirrors{mirror: "m"}
-	w := newFullWorld(t, func(w *world, d *Deps) { m.w, d.Mirrors = w, m }).serve()
+	w := newFullWorld(t, func(w *world, d *Deps) {
+		m.w, d.Mirrors = w, m
+		for _, one := range may {
+			d.Authorizer = one
+		}
+	}).serve()
 	w.make("t", 1, nil)
 	w.make("m", 1, nil)
 	if err := w.partition("m", 0).BecomeMirror(t.Context(), 0); err != nil {
