@@ -183,6 +183,12 @@ func (o *ordering) allowed(m topicMirror) error {
 	if _, _, err := mirror.Step(m.state, o.eventFor(m.rec)); err != nil {
 		return fmt.Errorf("Topic '%s': %w.", m.topic.Name, err)
 	}
+	turns := o.event == mirror.ReverseAsked || o.event == mirror.RestoreAsked
+	if turn := m.rec.Turn; turns && turn != nil && (m.state == mirror.Active || m.state == mirror.Stopped) {
+		if err := plan.MayTurn(m.topic.Name, o.event, frozenFor(o.ls.env.Metadata.Image(), m.rec), turn.Release); err != nil {
+			return err
+		}
+	}
 	if m.rec.Pledge != nil && (o.event == mirror.ReverseAsked || o.event == mirror.RestoreAsked) {
 		return fmt.Errorf("Topic '%s' is pledged to the restore %s of cluster %s: wait until that is done.", m.topic.Name, m.rec.Pledge.ID, m.rec.Pledge.Cluster)
 	}

@@ -302,11 +302,11 @@ func (h here) commit(ctx context.Context, name string, copies []plan.Commit, liv
 func (h here) live(tp kafka.TopicPartition, b plan.Bound) bool {
 	img := h.r.ls.env.Metadata.Image()
 	id, is := img.TopicIDs[tp.Topic]
-	if !is || !h.follows(img, id) {
+	if !is {
 		return false
 	}
 	now, is := h.Bound(tp)
-	return is && now.Generation == b.Generation
+	return is && plan.StillCopied(b, now, h.follows(img, id))
 }
 
 func (h here) CreateMirror(ctx context.Context, name string) error {

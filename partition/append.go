@@ -94,7 +94,7 @@ func (p *Partition) openForAppend() error {
 	switch {
 	case m.err != nil:
 		return m.err
-	case m.entry.Role == meta.RoleOpen && !m.frozen:
+	case m.entry.Role == meta.RoleOpen && !m.frozen, plantFreezeKeepsOpen && m.entry.Role == meta.RoleFrozen:
 		return nil
 	case m.entry.Role == meta.RoleOpen:
 		return kafka.Errorf(kafka.NotLeaderForPartition, "Partition %s is being opened.", p.name)
@@ -185,7 +185,7 @@ func (p *Partition) confirmed(b batch.Batch, confirm func(kafka.ProducerID, int1
 	}
 	g.holders++
 	p.mu.Unlock()
-	if err := confirm(id, epoch); err != nil {
+	if err := confirm(id, epoch); err != nil && !plantTransactionUnconfirmed {
 		p.dropGuard(id, g)
 		return nil, err
 	}
@@ -271,7 +271,7 @@ func (p *Partition) grown() {
 	m.logStart = p.log.StartOffset()
 	m.firstOpen, m.aborted = p.derived.firstOpen(), p.derived.aborted
 	var err error
-	if p.owner.cfg.Unsafe {
+	if p.owner.cfg.Unsafe || plantShownUnsynced {
 		m.synced = m.logEnd
 		err = m.move()
 	}

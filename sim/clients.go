@@ -111,7 +111,7 @@ func (pr *producer) send() {
 	if part == nil {
 		return
 	}
-	if pr.kind == transactionalProducer {
+	if pr.kind == transactionalProducer && !pr.inTxn {
 		if err := c.addPartition(pr.id, pr.epoch, pr.p); err != nil {
 			pr.failed(err)
 			return
@@ -214,7 +214,7 @@ func (pr *producer) toKafka() {
 
 // move sends an idempotent producer to another cluster with what it has (a bootstrap address that was moved).
 func (pr *producer) move(to *cluster) {
-	if pr.kind == idempotentProducer {
+	if pr.kind != plainProducer {
 		pr.at = to
 	}
 }
@@ -298,6 +298,9 @@ func (k *consumer) validate(part *partition.Partition) {
 	case err != nil:
 		k.leader-- // asked again
 	case end == kafka.NoOffset:
+		if k.last.holds(k.at.topic.seen[k.p].tip) && !k.last.retired {
+			k.at.w.violate("E3", "a consumer of %s-%d on %s at %d is told that epoch %d, which the log holds, is unknown", topicName, k.p, k.at.name, k.position, k.last.epoch)
+		}
 		k.position, k.last = part.Offsets().LogStart, nil
 	case end < k.position:
 		k.position = end

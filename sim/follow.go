@@ -124,6 +124,11 @@ func (s *shell) ask(f *follower, part *partition.Partition, source *cluster) {
 				c.shell.answered(a, answer)
 			}
 		}
+		c.w.keep(func() {
+			if c.owner != nil {
+				back()
+			}
+		})
 		if c.w.chance(3) || !c.w.reaches(c, source) {
 			c.w.send(source, c, "fetched", back)
 			return
@@ -276,9 +281,12 @@ func (s *shell) align(f *follower, part *partition.Partition, source *cluster) {
 		h.MirrorStart, h.MirrorEnd, h.MirrorEpoch, h.SourceStart, h.SourceEnd, h.SourceEpoch, h.Shared, h.Doubt, v.Course, v.To, v.Fault)
 	switch v.Course {
 	case plan.GoOn:
-		f.mend, f.splice, f.aligned, f.short, f.noEpoch = false, false, true, 0, h.Forgotten
-		s.part(f.p, mirror.Aligned)
+		f.mend, f.splice, f.aligned, f.short, f.noEpoch = false, v.Prove, !v.Prove, 0, h.Forgotten
+		if !v.Prove {
+			s.part(f.p, mirror.Aligned)
+		}
 	case plan.LookAgain:
+		f.mend, f.splice = false, f.splice || v.Prove
 	case plan.Jump:
 		_, err := part.JumpTo(s.c.ctx, h.Generation, h.SourceStart, false)
 		s.c.alive()
@@ -295,7 +303,7 @@ func (s *shell) align(f *follower, part *partition.Partition, source *cluster) {
 				return
 			}
 		}
-		f.mend = false
+		f.mend, f.splice = false, true
 		s.fault(f, v.Fault)
 	}
 }
@@ -317,6 +325,11 @@ func (s *shell) gather(f *follower, part *partition.Partition, source *cluster) 
 		return h, nil
 	}
 	h.MirrorEpoch = epochs[len(epochs)-1].Epoch
+	last, err := part.LastBatch()
+	if err != nil || last == nil {
+		return h, partition.ErrStale
+	}
+	h.LastBase = last.BaseOffset()
 	err = plan.FindShared(&h, part, func(epoch kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset, error) {
 		return source.epochEnd(f.p, e.epoch, epoch)
 	})

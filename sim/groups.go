@@ -103,11 +103,13 @@ func (s *shell) syncGroups() {
 	group := groupNames[c.w.random.IntN(len(groupNames))]
 	c.w.send(c, source, "group offsets?", func() {
 		there := source.offsetsOf(group)
-		c.w.send(source, c, "group offsets", func() {
-			if c.topic != nil && c.topic.ID == id {
+		back := func() {
+			if c.owner != nil && c.topic != nil && c.topic.ID == id {
 				c.shell.copyOffsets(group, there, bounds)
 			}
-		})
+		}
+		c.w.keep(back)
+		c.w.send(source, c, "group offsets", back)
 	})
 }
 
@@ -142,7 +144,7 @@ func (s *shell) copyOffsets(group string, there []kafka.Offset, bounds []plan.Bo
 	}, here)
 	for _, one := range copies.Copies {
 		p := one.TopicPartition.Partition
-		if entry := c.topic.parts.List[p]; !c.state().Follows() || entry.Role != meta.RoleMirror || entry.Generation != bounds[p].Generation {
+		if now := s.bounds()[p]; !plan.StillCopied(bounds[p], now, c.state().Follows() && c.topic.parts.List[p].Role == meta.RoleMirror) {
 			continue
 		}
 		c.setCommit(group, p, commit{offset: min(one.Offset, c.part(p).Offsets().HighWatermark), synced: true})

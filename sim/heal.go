@@ -122,7 +122,9 @@ func (w *world) endTxns() {
 			}
 			continue
 		}
-		c.abortTxns()
+		if !c.abortTxns() {
+			w.violate("R5", "%s cannot end its transactions", c.name)
+		}
 	}
 }
 
@@ -144,6 +146,7 @@ func (c *cluster) healingOrder(try int) {
 		}
 	case mirror.Active:
 		if !c.atRest() {
+			c.mustGetLevel()
 			c.orderVerb(mirror.FailoverAsked)
 		}
 	case mirror.Stopped:
@@ -162,9 +165,26 @@ func (c *cluster) healingOrder(try int) {
 	}
 }
 
+// mustGetLevel: a mirror whose source is there, the same, and well, gets level by itself.
+func (c *cluster) mustGetLevel() {
+	source := c.topic.rec.upstream
+	id, partitions, err := source.describe()
+	if err != nil || partitions != c.topic.Partitions || source.plain == nil && source.state() != mirror.Stopped ||
+		id != c.topic.rec.sourceID || !c.linked {
+		return
+	}
+	c.w.violate("NoStuckState", "%s does not get level with %s, which is well", c.name, source.name)
+}
+
 // mustBeSettled is what must hold of a topic in the end.
 func (c *cluster) mustBeSettled() {
 	w := c.w
+	for up, n := c, 0; up.plain == nil && up.topic != nil && up.state() != mirror.Stopped; up, n = up.topic.rec.upstream, n+1 {
+		if n > len(w.clusters) {
+			w.violate("T6", "%s follows itself: nobody takes records", c.name)
+			return
+		}
+	}
 	if !c.atRest() || c.state() == mirror.Failed || c.state() == mirror.Paused {
 		w.violate("NoStuckState", "%s does not come to rest: %v, effects left %v", c.name, c.state(), c.shell.todo)
 		return
@@ -216,6 +236,9 @@ func (c *cluster) mustBeLevel(p int32) {
 		tip = source.plain.logs[p].tip
 	} else {
 		tip = source.topic.seen[p].tip
+	}
+	if there.stable == there.end && o.LastStable != o.HighWatermark {
+		c.w.violate("D5", "%s-%d on %s: the last stable offset is %d, its source's %d", topicName, p, c.name, o.LastStable, there.stable)
 	}
 	if mine := c.topic.seen[p]; len(mine.nodes) > 0 && mine.tip != tip {
 		c.w.violate("MirrorIsPrefixOfSource", "%s-%d on %s ends with %v, its source with %v", topicName, p, c.name, mine.tip, tip)

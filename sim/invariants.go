@@ -19,6 +19,13 @@ func (w *world) checkCut(c *cluster, p int32, s *seen, before *node, entry meta.
 	if entry.Role != meta.RoleMirror {
 		w.violate("NoAckedRecordLost", "%s-%d on %s was cut from %v to %v as %s", topicName, p, c.name, before, s.tip, entry.Role)
 	}
+	if entry.Role == meta.RoleMirror {
+		// A mirror's records are its source's to keep, also those that were acknowledged here in an earlier life: what a source loses or has
+		// cut off by a restore, its mirrors cut too; what it has comes again.
+		for _, a := range c.topic.acked {
+			a.excused = a.excused || a.partition == p && a.node != nil && !a.node.holds(s.tip)
+		}
+	}
 	w.checkAcked(c, p)
 }
 
@@ -118,4 +125,16 @@ type ack struct {
 	offset    kafka.Offset
 	node      *node
 	excused   bool // moved to the quarantine by a restore
+}
+
+// checkStop: a stop point is written once, never computed again (rules D1, D9).
+func (w *world) checkStop(c *cluster, p int32, s *seen, entry meta.Partition) {
+	stop := kafka.NoOffset
+	if entry.Role == meta.RoleOpen && entry.Stop != nil {
+		stop = entry.Stop.Offset
+	}
+	if s.open && entry.Role == meta.RoleOpen && stop != s.stop {
+		w.violate("D9", "%s-%d on %s stopped at %d and then at %d", topicName, p, c.name, s.stop, stop)
+	}
+	s.stop = stop
 }

@@ -20,6 +20,21 @@ func (w *world) send(from, to *cluster, what string, deliver func()) {
 	}
 }
 
+// keep remembers an answer, to be delivered once more, much later.
+func (w *world) keep(deliver func()) {
+	if w.chance(4) {
+		w.old[w.random.IntN(len(w.old))] = deliver
+	}
+}
+
+// resend delivers an answer that was delivered long ago.
+func (w *world) resend() {
+	if deliver := w.old[w.random.IntN(len(w.old))]; deliver != nil && !w.calm {
+		w.log("an old answer comes again")
+		deliver()
+	}
+}
+
 // lettersMax bounds what is under way; the oldest is lost.
 const lettersMax = 40
 

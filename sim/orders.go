@@ -83,6 +83,7 @@ func (c *cluster) orderVerb(e mirror.Event) {
 	if (now == mirror.HandedOver || now == mirror.PendingMirror && c.w.chance(2)) && e == mirror.FailoverAsked {
 		c.shell.hearMirror(c.topic.rec, true) // after the hand-over only what the mirror says counts
 	}
+	c.shell.promised = nil
 	if c.opensBeside(now, e) {
 		c.w.twoWritable = true
 	}
@@ -221,14 +222,16 @@ func (c *cluster) opensBeside(now mirror.State, e mirror.Event) bool {
 	case mirror.Stopped, mirror.Stopping, mirror.PendingMirror, mirror.PendingSetup, mirror.Reopening:
 		return false
 	}
-	_, _, err := mirror.Step(now, e)
-	return err == nil
+	return now != mirror.HandedOver || e == mirror.FailoverForced
 }
 
 // orderReverse changes places with the source: link/orders.go's, after it has asked the source what it would say.
 func (c *cluster) orderReverse(paused bool) {
 	now := c.state()
 	if now == mirror.Stopped || !c.linked || c.topic.rec.pledge != nil {
+		return
+	}
+	if t := c.topic.rec.turn; t != nil && now == mirror.Active && plan.MayTurn(topicName, mirror.ReverseAsked, c.frozenFor(t.id), t.release) != nil {
 		return
 	}
 	err := c.shell.step(mirror.ReverseAsked, func(rec *record) {
@@ -249,7 +252,7 @@ func (w *world) orderOfTurns(c *cluster) func() {
 	case 1:
 		return func() { c.orderVerb(mirror.ResumeAsked) }
 	case 2:
-		if !c.opensBeside(c.state(), mirror.FailoverAsked) && c.state() != mirror.HandedOver {
+		if !c.opensBeside(c.state(), mirror.FailoverAsked) {
 			return func() { c.orderVerb(mirror.FailoverAsked) }
 		}
 	}

@@ -170,6 +170,11 @@ func (k *plainKafka) append(p int32, b batch.Batch) *node {
 	b.SetLeaderEpoch(l.epoch)
 	n := k.c.w.ledger.mint(l.root, b, l.tip, k.c.index)
 	l.batches, l.nodes, l.tip = append(l.batches, b), append(l.nodes, n), n
+	l.noteTxn(b)
+	return n
+}
+
+func (l *plainLog) noteTxn(b batch.Batch) {
 	switch {
 	case b.IsControl():
 		delete(l.open, b.ProducerID())
@@ -178,17 +183,15 @@ func (k *plainKafka) append(p int32, b batch.Batch) *node {
 			l.open[b.ProducerID()] = b.BaseOffset()
 		}
 	}
-	return n
 }
 
 // elect makes a leader that lacks everything from a batch on; with keep the number of all batches it is a clean election.
 func (l *plainLog) elect(keep int) {
 	l.epoch++
 	l.batches, l.nodes = l.batches[:keep:keep], l.nodes[:keep:keep]
-	for id, at := range l.open {
-		if at >= l.end() {
-			delete(l.open, id)
-		}
+	clear(l.open) // and anew from what is left: an end that was lost opens a transaction again
+	for _, b := range l.batches {
+		l.noteTxn(b)
 	}
 	if keep > 0 {
 		l.tip = l.nodes[keep-1]

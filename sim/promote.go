@@ -12,7 +12,6 @@ type promotion struct {
 	running bool
 	synced  bool // group offsets, since the data was level
 	ends    []kafka.Offset
-	passed  bool
 }
 
 // checkPromotion does the next check.
@@ -35,7 +34,10 @@ func (s *shell) checkPromotion() {
 		s.promotion.synced = false
 	}
 	if len(plan.PromoteObstacles(facts)) == 0 {
-		s.promotion.passed = true
+		s.promised = s.promotion.ends
+		if s.promised == nil {
+			s.promised = c.sourceEnds()
+		}
 		s.find(mirror.ChecksPassed)
 	}
 }
@@ -70,6 +72,12 @@ func (s *shell) checkStopped(closed []int32) {
 	c := s.c
 	for _, p := range closed {
 		entry, o := c.topic.parts.List[p], c.part(p).Offsets()
+		if s.promised != nil && entry.Stop != nil && entry.Stop.Offset < s.promised[p] {
+			c.w.violate("X2", "%s-%d on %s was promoted at %d, its source had up to %d when it was checked", topicName, p, c.name, entry.Stop.Offset, s.promised[p])
+		}
+		if t := c.topic.rec.turn; t != nil && t.handed && !t.over && entry.Stop != nil && entry.Stop.Offset != t.ends[p] {
+			c.w.violate("R1", "%s-%d on %s completes a reversal at %d, the source stated %d", topicName, p, c.name, entry.Stop.Offset, t.ends[p])
+		}
 		if entry.Role != meta.RoleOpen || entry.Stop == nil {
 			c.w.violate("D1", "%s-%d on %s is fenced without a stop point", topicName, p, c.name)
 			return
@@ -78,4 +86,17 @@ func (s *shell) checkStopped(closed []int32) {
 			c.w.violate("D9", "%s-%d on %s has an open transaction behind its stop: %d of %d", topicName, p, c.name, o.LastStable, o.HighWatermark)
 		}
 	}
+}
+
+// sourceEnds is what the source has now.
+func (c *cluster) sourceEnds() []kafka.Offset {
+	var list []kafka.Offset
+	for p := range c.topic.Partitions {
+		e, err := c.topic.rec.upstream.ends(p)
+		if err != nil {
+			e.end = 0
+		}
+		list = append(list, e.end)
+	}
+	return list
 }

@@ -30,6 +30,10 @@ func (c *cluster) orderRestore(peer *cluster, paused bool) {
 	if rec := c.topic.rec; rec != nil && rec.pledge != nil {
 		return
 	}
+	if rec := c.topic.rec; rec != nil && rec.turn != nil && rec.State == mirror.Stopped &&
+		plan.MayTurn(topicName, mirror.RestoreAsked, c.frozenFor(rec.turn.id), rec.turn.release) != nil {
+		return
+	}
 	id := plan.TurnID(c.topic.ID, c.nextTurn())
 	if err := plan.MayPledge(peer.pledgeFacts(), id, c.topic.ID, c.name); err != nil {
 		c.w.log("order to %s: restore from %s is refused: %v", c.name, peer.name, err)
@@ -366,20 +370,20 @@ func (w *world) excuse(c *cluster, t *turn) {
 
 // checkCutGroups: no group stands beyond what both sides have when the cut is made, or it would miss what comes from the peer (rule T8).
 func (w *world) checkCutGroups(c, peer *cluster, tos []kafka.Offset) {
-	if peer.topic == nil {
-		return
-	}
-	for p := range min(c.topic.Partitions, peer.topic.Partitions) {
-		common := w.commonEnd(c.topic.seen[p], peer.topic.seen[p])
+	for p := range c.topic.Partitions {
 		for _, group := range groupNames {
 			list := c.topic.groups[group]
 			if int(p) >= len(list) {
 				continue
 			}
+			list[p].cut = list[p].cut || tos[p] == kafka.NoOffset // it is copied again up to there
+			if peer.topic == nil || p >= peer.topic.Partitions {
+				continue
+			}
+			common := w.commonEnd(c.topic.seen[p], peer.topic.seen[p])
 			if list[p].offset > common && peer.topic.seen[p].between(common, list[p].offset) {
 				w.violate("T8", "group %s stands at %d of %s-%d on %s, which has [..%d) in common with %s", group, list[p].offset, topicName, p, c.name, common, peer.name)
 			}
-			list[p].cut = list[p].cut || tos[p] == kafka.NoOffset // it is copied again up to there
 		}
 	}
 }

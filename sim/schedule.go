@@ -108,6 +108,8 @@ func (w *world) pick() func() {
 	p := &w.profile
 	for {
 		switch n := w.random.IntN(120 + p.orders + p.troubles); {
+		case n < 2:
+			return w.resend
 		case n < 42:
 			return w.carry
 		case n < 82:

@@ -18,7 +18,7 @@ type seen struct {
 	truncations int64
 	epoch       kafka.LeaderEpoch
 	open        bool
-	stoppedAt   *meta.StopPoint
+	stop        kafka.Offset // the stop point while it is open, NoOffset for none
 }
 
 func (s *seen) end() kafka.Offset {
@@ -72,6 +72,7 @@ func (w *world) look(c *cluster, p int32, part *partition.Partition) {
 	if cut && s.known && o.Epoch <= s.epoch {
 		w.violate("E2", "%s-%d on %s was cut without a higher epoch than %d", topicName, p, c.name, s.epoch)
 	}
+	w.checkStop(c, p, s, entry)
 	before, end := s.tip, s.end()
 	jumped := o.LogStart > end
 	if cut || jumped {
@@ -120,6 +121,9 @@ func (w *world) took(c *cluster, p int32, s *seen, entry meta.Partition, b batch
 	} else if err := follows(s.tip, n); err != nil {
 		w.violate("MirrorIsPrefixOfSource", "%s-%d on %s: %v", topicName, p, c.name, err)
 	}
+	if n.epoch > entry.Epoch {
+		w.violate("E4", "%s-%d on %s shows %v, and publishes epoch %d", topicName, p, c.name, n, entry.Epoch)
+	}
 	s.nodes = append(s.nodes, n)
 	s.tip = n
 }
@@ -153,8 +157,11 @@ func readFrom(part *partition.Partition, from, to kafka.Offset) []batch.Batch {
 // indistinct reports whether nobody can tell this topic from the one that a mirror has copied so far: a topic was made anew under
 // the name on a Kafka that gives topics no ids, and has removed all that could be compared.
 func (c *cluster) indistinct(p int32, mirrored *seen) bool {
-	if c.plain == nil || !c.plain.made || int(p) >= len(c.plain.logs) {
-		return mirrored.tip == nil
+	if c.plain == nil {
+		return mirrored.tip == nil && c.topic != nil && int(p) < len(c.topic.seen)
+	}
+	if !c.plain.made || int(p) >= len(c.plain.logs) {
+		return false
 	}
 	return mirrored.tip == nil || !c.plain.withIDs && c.plain.logs[p].start >= mirrored.end()
 }

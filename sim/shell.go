@@ -30,6 +30,7 @@ type shell struct {
 	todo      []mirror.Effect
 	round     int // rises with each state stored: news of an earlier one is late
 	promotion promotion
+	promised  []kafka.Offset         // what the source had when a promotion passed its checks
 	cuts      map[int32]kafka.Offset // truncations that group offsets are still to be clamped to
 }
 
@@ -143,6 +144,9 @@ func (s *shell) entered(before, now mirror.State) {
 		return
 	}
 	s.promotion = promotion{}
+	if now != mirror.Stopping || before != mirror.PendingStopped {
+		s.promised = nil
+	}
 	if now == mirror.Failed {
 		for p := range s.c.topic.Partitions {
 			s.part(p, mirror.FaultFinal)

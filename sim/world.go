@@ -48,6 +48,7 @@ type world struct {
 	profile    profile
 	clusters   []*cluster
 	letters    []*letter
+	old        [8]func()       // answers that come again
 	parted     map[[2]int]bool // pairs that do not reach each other
 	ledger     *ledger
 	events     int

@@ -15,12 +15,8 @@ import (
 // questions hold up nobody; at most repairsAtOnce run at a time. Then the partition is steer's.
 func (p *Pool) startRepair(q *part) {
 	p.wg.Go(func() {
-		if wait := time.Until(q.notBefore); wait > 0 {
-			select {
-			case <-time.After(wait):
-			case <-q.ctx.Done():
-				return
-			}
+		if !q.rest() {
+			return
 		}
 		select {
 		case p.repair <- struct{}{}:
@@ -29,10 +25,25 @@ func (p *Pool) startRepair(q *part) {
 			return
 		}
 		q.align()
+		if q.short == 1 && q.rest() {
+			// Seen once: it is looked at again before anything is fetched, or what has grown past the mirror meanwhile would go unproven.
+			q.align()
+		}
 		if q.ctx.Err() == nil {
 			p.lose(q)
 		}
 	})
+}
+
+// rest waits until the partition may be looked at; it reports false when it was dropped.
+func (q *part) rest() bool {
+	if wait := time.Until(q.notBefore); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-q.ctx.Done():
+		}
+	}
+	return q.ctx.Err() == nil
 }
 
 // align finds out where the mirror stands in the source's history and sets it right: it jumps over what the source
@@ -48,10 +59,11 @@ func (q *part) align() {
 	}
 	switch v := plan.Align(f); v.Course {
 	case plan.GoOn:
-		q.splice, q.aligned, q.short = false, true, 0
+		q.splice, q.aligned, q.short = v.Prove, !v.Prove, 0
 		q.noEpoch = f.Forgotten
 		q.wait(q.pool.cfg.Load().Backoff) // if this comes again at once it is not as simple as that
 	case plan.LookAgain:
+		q.splice = q.splice || v.Prove
 		q.wait(q.pool.cfg.Load().Backoff)
 	case plan.Jump:
 		q.jump(f)
@@ -84,6 +96,11 @@ func (q *part) gather() (plan.Histories, error) {
 		return f, nil
 	}
 	f.MirrorEpoch = epochs[len(epochs)-1].Epoch
+	last, err := q.Target.LastBatch()
+	if err != nil || last == nil {
+		return f, errors.Join(err, partition.ErrStale)
+	}
+	f.LastBase = last.BaseOffset()
 	// The source is asked for its end of one epoch after another.
 	err = plan.FindShared(&f, q.Target, func(epoch kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset, error) {
 		return q.pool.src.EpochEnd(q.ctx, q.Source, leader.Epoch, epoch)
@@ -129,6 +146,7 @@ func (q *part) blame(f plan.Histories, v plan.Aligned) {
 			return
 		}
 	}
+	q.splice = true // a source that is tried again may have grown past the mirror meanwhile (rule E6)
 	q.fail(Fault(v.Fault), v.Why, stuckWait)
 }
 

@@ -169,7 +169,7 @@ func Step(s State, e Event) (State, []Effect, error) {
 	if s >= numStates || e >= numEvents {
 		return s, nil, fmt.Errorf("step from %v by %v: %w", s, e, ErrUnknownState)
 	}
-	switch c := table[s][e]; {
+	switch c := faulty(s, e, table[s][e]); {
 	case c.verdict == move && c.here:
 		return s, c.effects, nil
 	case c.verdict == move:

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 
+	"github.com/hawserio/hawser/internal/plant"
 	"github.com/hawserio/hawser/kafka"
 )
 
@@ -31,6 +32,7 @@ type Histories struct {
 	MirrorStart kafka.Offset
 	MirrorEnd   kafka.Offset
 	MirrorEpoch kafka.LeaderEpoch // of the mirror's last batch
+	LastBase    kafka.Offset      // where that batch begins
 	SourceStart kafka.Offset
 	SourceEnd   kafka.Offset // its high watermark
 	SourceEpoch kafka.LeaderEpoch
@@ -56,15 +58,26 @@ type Aligned struct {
 	To     kafka.Offset // Truncate
 	Fault  Fault        // Blame
 	Twice  bool         // Blame only when seen twice in a row
-	Why    error
+	// Prove says that the next fetch must read the mirror's last batch again (rule E6): epochs and ends that fit again may be those of a topic
+	// that was made anew and has grown since. It is not set where nothing is left at the source to be compared.
+	Prove bool
+	Why   error
 }
 
 // Align decides, from both histories, how a mirror goes on. It is all there is of the rules about
 // divergence (rules E2, E6, cases C03 to C05), and neither asks nor changes anything.
 func Align(h Histories) Aligned {
+	a := align(h)
+	a.Prove = h.Doubt != DoubtRewritten && !h.Empty && h.SourceStart <= h.LastBase && h.LastBase < h.SourceEnd && !plant.On("regrown-source-trusted")
+	return a
+}
+
+func align(h Histories) Aligned {
 	switch {
 	case h.SourceStart > h.SourceEnd:
 		return Aligned{Course: LookAgain} // two answers of two moments, or nonsense
+	case h.SourceStart > h.MirrorEnd && plant.On("jump-unseen"): // case C03
+		return Aligned{Course: LookAgain}
 	case h.SourceStart > h.MirrorEnd:
 		return Aligned{Course: Jump}
 	case h.Empty && h.SourceEnd < h.MirrorEnd:
@@ -76,6 +89,8 @@ func Align(h Histories) Aligned {
 		return Aligned{Course: Blame, Twice: true, Fault: EpochWentBack,
 			Why: fmt.Errorf("source partition %s is in leader epoch %d, but the mirror holds batches of epoch %d: the source was restored from an older state or made anew", h.Source, h.SourceEpoch, h.MirrorEpoch)}
 	case h.Forgotten && h.SourceStart >= h.MirrorEnd:
+		return Aligned{Course: GoOn}
+	case h.Shared < h.MirrorEnd && plant.On("divergence-unseen"): // rule E2
 		return Aligned{Course: GoOn}
 	case h.Shared < h.MirrorEnd && h.SourceEpoch > h.MirrorEpoch:
 		return Aligned{Course: Truncate, To: max(h.Shared, h.MirrorStart),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hawserio/hawser/internal/plant"
 	"github.com/hawserio/hawser/kafka"
 )
 
@@ -86,7 +87,7 @@ func Common(mine, peer LogFacts) kafka.Offset {
 	slices.Sort(bounds)
 	end := to
 	for _, at := range bounds {
-		if at < to && !sameMint(mintAt(mine.Epochs, at), mintAt(peer.Epochs, at)) {
+		if at < to && !plant.On("lineage-ignored") && !sameMint(mintAt(mine.Epochs, at), mintAt(peer.Epochs, at)) {
 			end = at
 			break
 		}
@@ -145,12 +146,18 @@ func FindCut(mine, peer LogFacts, common kafka.Offset, unseen bool) Cut {
 	case mine.CleanedTo > to && mine.End > to:
 		return full(to, to, fmt.Sprintf("its cleaner has used records up to offset %d, which go, to remove others", mine.CleanedTo))
 	}
+	if plant.On("groups-at-the-end") { // rule T8
+		return Cut{To: to, Tail: to, Groups: mine.End}
+	}
 	return Cut{To: to, Tail: to, Groups: to}
 }
 
 // partedBy is an offset below which two histories that nothing is left to compare of have certainly not parted: what the mirror among them
 // had when it stopped, and no more than the shorter one. Of two recorded stops the later may be of one that stopped after it had parted.
 func partedBy(mine, peer LogFacts) kafka.Offset {
+	if plant.On("groups-at-the-tail") { // rule T8
+		return mine.Start
+	}
 	end := min(mine.End, peer.End)
 	for _, stop := range []kafka.Offset{mine.Stop, peer.Stop} {
 		if stop != kafka.NoOffset {

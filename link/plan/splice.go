@@ -3,6 +3,7 @@ package plan
 import (
 	"bytes"
 
+	"github.com/hawserio/hawser/internal/plant"
 	"github.com/hawserio/hawser/kafka/batch"
 )
 
@@ -23,7 +24,7 @@ func Compare(mirror batch.Batch, source []byte) Likeness {
 	if len(source) < batch.HeaderSize {
 		return OtherBatch
 	}
-	if bytes.Equal(mirror[:batch.HeaderSize], source[:batch.HeaderSize]) {
+	if plant.On("last-batch-not-compared") || bytes.Equal(mirror[:batch.HeaderSize], source[:batch.HeaderSize]) {
 		return SameBatch
 	}
 	if _, err := batch.SizeOf(source); err != nil {

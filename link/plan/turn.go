@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hawserio/hawser/internal/plant"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
 )
@@ -90,7 +91,7 @@ func Speak(f TurnFacts, id string) Word {
 	}
 	current := f.ID == id && !f.Over
 	dead := Dead
-	if n <= f.Stopped {
+	if n <= f.Stopped && !plant.On("stopped-turn-called-dead") {
 		// It has been an ordinary topic since, perhaps by completing this very reversal, and is a mirror of another one by now.
 		dead = Aborted
 	}
@@ -180,6 +181,19 @@ func MayFreeze(f SideFacts, id string) error {
 	return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is itself a mirror: reverse its own link first, or promote it.", f.Topic)
 }
 
+// MayTurn says why a topic is not given a reversal or restore of its own now: the record of the one before would be lost with what is left to
+// be done for it. frozen: partitions are frozen for it still; pledged: the other side is still pledged to it.
+func MayTurn(topic string, e mirror.Event, frozen, pledged bool) error {
+	switch {
+	case plant.On("turn-forgotten"):
+	case frozen:
+		return kafka.Errorf(kafka.ReassignmentInProgress, "Topic '%s' is just changing its role for an earlier reversal or restore: try again in a moment.", topic)
+	case pledged && e == mirror.ReverseAsked:
+		return kafka.Errorf(kafka.ReassignmentInProgress, "The other cluster has not been told yet that the restore of topic '%s' is done: try again once it can be reached.", topic)
+	}
+	return nil
+}
+
 // MayHandOver says why a reversal is not handed over (rule R2).
 func MayHandOver(f SideFacts, id string) error {
 	if (f.State == mirror.PendingMirror || f.State == mirror.HandedOver) && f.Turn == id {
@@ -201,7 +215,7 @@ func MayPledge(f PledgeFacts, id string, topic kafka.TopicID, cluster string) er
 	switch {
 	case !f.Recorded:
 		return kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' never was a mirror, so nothing can be restored from it.", f.Topic)
-	case f.SourceCluster != cluster || f.SourceTopicID != topic:
+	case (f.SourceCluster != cluster || f.SourceTopicID != topic) && !plant.On("pledge-to-anybody"):
 		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' was a mirror of another topic: the one of that name was deleted and made again, or is on another cluster.", f.Topic)
 	case f.State != mirror.Stopped:
 		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is not STOPPED but %s: promote it or fail it over first, then restore.", f.Topic, mirror.Status(f.State, mirror.LinkActive, mirror.SourceReachable))
@@ -224,7 +238,7 @@ func Drained(ends, synced []kafka.Offset) (done, beyond bool, text string) {
 		}
 		missing += int64(end - synced[p])
 	}
-	if missing > 0 {
+	if missing > 0 && !plant.On("drained-early") {
 		return false, false, fmt.Sprintf("%d offsets are still to be mirrored", missing)
 	}
 	return true, false, ""
