@@ -58,12 +58,11 @@ type cluster struct {
 // topic is a topic's record, its partitions' and its mirror's.
 type topic struct {
 	meta.Topic
-	parts   meta.Partitions
-	rec     *record // nil if it never was in the hands of a link
-	groups  map[string][]commit
-	compact bool
-	seen    []*seen
-	acked   []*ack
+	parts  meta.Partitions
+	rec    *record // nil if it never was in the hands of a link
+	groups map[string][]commit
+	seen   []*seen
+	acked  []*ack
 }
 
 // crashPlan is when the cluster is to fall during an event; 0 for never.

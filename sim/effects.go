@@ -47,8 +47,10 @@ func (s *shell) fence() bool {
 	}
 	if s.draining() {
 		// Nothing is fetched any more; what was written is synced before the stop points are stored.
-		c.w.pass(20 * time.Millisecond)
-		c.alive()
+		if c.w.chance(3) {
+			c.w.pass(20 * time.Millisecond)
+			c.alive()
+		}
 		for p := range c.topic.Partitions {
 			s.part(p, mirror.StopOrdered)
 			s.part(p, mirror.Synced)

@@ -61,6 +61,8 @@ func (s *shell) advance(f *follower) {
 	source := rec.upstream
 	switch {
 	case part == nil:
+	case !s.c.w.calm && s.c.w.chance(120):
+		s.find(mirror.SourceFailed) // what ends the mirror is found in another partition
 	case f.cut != nil:
 		s.carryOutCut(f, part)
 	case f.mend:
@@ -173,7 +175,7 @@ func (s *shell) answered(a ask, answer fetched) {
 		// It is late, and whoever waited for it is gone. Should it be appended all the same, it must be refused
 		// or be what was asked for (rule D3).
 		if part != nil && len(answer.batches) > 0 && !a.splice && answer.err == nil {
-			s.append(part, a, answer)
+			_ = s.append(part, a, answer)
 		}
 		return
 	}
@@ -234,6 +236,7 @@ func (s *shell) spliced(f *follower, part *partition.Partition, a ask, answer fe
 	switch plan.Compare(last, answer.batches) {
 	case plan.SameBatch:
 		f.splice, f.aligned = false, false
+		s.part(f.p, mirror.Aligned)
 		s.well(f)
 	case plan.CompactedBatch:
 		f.mend, f.doubt = true, plan.DoubtRewritten
@@ -339,6 +342,9 @@ func (s *shell) gather(f *follower, part *partition.Partition, source *cluster) 
 // carryOutCut truncates the mirror to what is common (rule E2).
 func (s *shell) carryOutCut(f *follower, part *partition.Partition) {
 	v := f.cut
+	if s.unlucky(f) {
+		return
+	}
 	err := part.TruncateMirror(s.c.ctx, f.cutGen, v.To, v.Why.Error())
 	s.c.alive()
 	s.c.w.log("%s-%d on %s cut to %d: %v", topicName, f.p, s.c.name, v.To, err)
@@ -349,6 +355,27 @@ func (s *shell) carryOutCut(f *follower, part *partition.Partition) {
 	}
 	s.part(f.p, mirror.CutDone)
 	s.well(f)
+}
+
+// unlucky is what may come between the decision to cut and the cut.
+func (s *shell) unlucky(f *follower) bool {
+	w := s.c.w
+	if w.calm || w.chance(4) {
+		return false
+	}
+	switch w.random.IntN(4) {
+	case 0:
+		s.fault(f, plan.TargetFailed)
+	case 1:
+		s.find(mirror.SourceFailed)
+	case 2:
+		s.c.orderVerb(mirror.PauseAsked)
+		s.assign()
+	default:
+		s.c.orderVerb(mirror.FailoverAsked)
+		s.assign()
+	}
+	return true
 }
 
 // fault notes what stands in a partition's way.

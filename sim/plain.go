@@ -241,7 +241,7 @@ func (k *plainKafka) trouble() {
 	}
 	p := w.random.IntN(len(k.logs))
 	l := k.logs[p]
-	if k.mirrored(int32(p)) && w.chance(2) {
+	if k.mirrored(int32(p)) && !w.chance(4) {
 		l.elect(max(0, len(l.batches)-1-w.random.IntN(3)))
 		w.log("%s-%d on %s: an unclean election, epoch %d, end %d", topicName, p, k.c.name, l.epoch, l.end())
 		return

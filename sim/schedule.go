@@ -23,7 +23,6 @@ type profile struct {
 	turnsOnly bool // and no order that leaves two sides writable
 	orders    int  // weights, beside 100 for work and letters
 	troubles  int
-	news      int
 }
 
 type layout int
@@ -159,6 +158,9 @@ func (w *world) recover() func() {
 			}
 		case c.plain != nil && !c.plain.made && w.chance(20):
 			return c.plain.trouble
+		case c.handingOver() && (!w.profile.turnsOnly && w.chance(3) || c.state() == mirror.HandedOver && w.chance(8)):
+			e := []mirror.Event{mirror.FailoverAsked, mirror.FailoverForced}[w.random.IntN(2)]
+			return func() { c.orderVerb(e) }
 		case c.linkStops && w.chance(12) && c.owner != nil:
 			return func() {
 				c.put(func() { c.linkStops = false })
@@ -186,6 +188,11 @@ func (w *world) inTheMiddle(otherwise *cluster) *cluster {
 		}
 	}
 	return otherwise
+}
+
+// handingOver reports whether a reversal is at its point of decision here.
+func (c *cluster) handingOver() bool {
+	return c.owner != nil && c.topic != nil && (c.state() == mirror.PendingHandOver || c.state() == mirror.HandedOver)
 }
 
 func (c *cluster) inTheMiddle() bool {

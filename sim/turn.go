@@ -209,7 +209,7 @@ func (s *shell) askFreeze(m *record) {
 		peer.answerFreeze(s.c, id, topic, wanted, paused, func(ends []kafka.Offset, err error) {
 			reply(func() {
 				switch {
-				case err != nil && !kafka.CodeOf(err).Retriable():
+				case err != nil && !kafka.CodeOf(err).Retriable(), s.c.w.forbidden():
 					s.c.w.log("%s: %s is refused: %v", s.c.name, id, err)
 					s.stepTurn(m, mirror.PeerRefused, nil)
 				case err != nil || ends == nil:
@@ -224,6 +224,9 @@ func (s *shell) askFreeze(m *record) {
 		})
 	})
 }
+
+// forbidden is true when the right to ask was taken away just now, so that the asker gives up whatever the other side did.
+func (w *world) forbidden() bool { return !w.calm && w.chance(12) }
 
 // answerFreeze begins to freeze the topic, if the mirror confirms that the reversal is alive, and states the ends: link/reversed.go's.
 func (c *cluster) answerFreeze(asker *cluster, id string, mirrorID, wanted kafka.TopicID, paused bool, reply func([]kafka.Offset, error)) {
@@ -279,6 +282,8 @@ func (s *shell) askHandOver(m *record) {
 		err := peer.answerHandOver(id, wanted, ends)
 		reply(func() {
 			switch {
+			case !s.c.w.calm && s.c.w.chance(4): // asked twice, and the second time forbidden to
+				s.stepTurn(m, mirror.PeerRefused, nil)
 			case err == nil:
 				s.stepTurn(m, mirror.HandOverGiven, func(rec *record) {
 					t := *rec.turn
