@@ -264,6 +264,7 @@ func (k *plainKafka) trouble() {
 	default:
 		if w.chance(3) {
 			k.made, k.logs = false, nil
+			k.refusePolls()
 			w.log("%s: the topic is deleted", k.c.name)
 		}
 	}
@@ -277,4 +278,16 @@ func (k *plainKafka) mirrored(p int32) bool {
 		}
 	}
 	return false
+}
+
+// refusePolls answers the polls that stand at links' mirrors with UNKNOWN_TOPIC_OR_PARTITION, as a broker does when the topic is deleted.
+func (k *plainKafka) refusePolls() {
+	for _, c := range k.c.w.clusters {
+		if c.topic == nil || c.shell == nil || c.topic.rec == nil || c.topic.rec.upstream != k.c {
+			continue
+		}
+		for _, f := range c.shell.followers {
+			f.serial, f.epoch, f.splice, f.aligned = 0, kafka.NoEpoch, true, false
+		}
+	}
 }

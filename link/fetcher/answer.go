@@ -141,7 +141,9 @@ func (q *part) refused(err error) verdict {
 	case kafka.NotLeaderForPartition, kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch, kafka.LeaderNotAvailable,
 		kafka.ReplicaNotAvailable, kafka.BrokerNotAvailable, kafka.KafkaStorageError, kafka.OffsetNotAvailable,
 		kafka.UnknownTopicOrPartition, kafka.UnknownTopicID, kafka.InconsistentTopicID:
-		// Common while leaders move; steer says what it is if it lasts.
+		// Common while leaders move; steer says what it is if it lasts. A topic that was not there for a moment may be another one, with the
+		// same leader and epoch: where it has no id, only its bytes tell (rule E6).
+		q.splice, q.aligned = true, false
 		q.wait(backoff)
 		return leave
 	case kafka.CorruptMessage:
