@@ -17,10 +17,14 @@ import (
 // chainMax bounds asking one cluster for where a topic comes from, with all that it asks in turn.
 const chainMax = 8 * time.Second
 
-// sourceOf is the link and the source topic that a topic follows; nil for one that is no live mirror.
+// sourceOf is the link and the source topic that a topic follows; nil for one that is no live mirror. One that is stopping
+// takes nothing more from its source, and is shown as stopped a little before that is stored (case C53).
 func sourceOf(img *meta.Image, topic string) (*meta.Link, string) {
 	rec := img.Mirrors[img.TopicIDs[topic]]
-	if rec == nil || img.Topics[rec.Topic] == nil || img.Topics[rec.Topic].Name != topic || !newTopicMirror(rec, nil).state.Live() {
+	if rec == nil || img.Topics[rec.Topic] == nil || img.Topics[rec.Topic].Name != topic {
+		return nil, ""
+	}
+	if state := newTopicMirror(rec, nil).state; !state.Live() || state == mirror.Stopping {
 		return nil, ""
 	}
 	return img.Links[rec.Link], rec.SourceTopic
