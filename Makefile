@@ -21,7 +21,7 @@ test: ## everything: check, then end to end against stock Apache Kafka and stock
 nightly: ## the long runs
 	./scripts/nightly
 
-bench: build ## beside MirrorMaker 2, a plain consumer and the disk
+bench: build ## beside Apache Kafka, MirrorMaker 2, a plain consumer and the disk
 	./scripts/bench
 
 dist: ## what is released, in dist/: binaries, Debian packages, manual pages, checksums

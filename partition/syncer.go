@@ -13,10 +13,14 @@ import (
 // each, 4 at a time took 72 ms in the median and 24 took 18 ms.
 const syncWorkers = 32
 
+// carelessDelay is how long bytes may wait for a sync that nobody waits for; about as long as the system itself leaves them.
+const carelessDelay = 5 * time.Second
+
 // syncer is the group commit of all partitions: a partition whose sync runs
 // gathers what is appended meanwhile, and is synced again for all of it at once.
 type syncer struct {
-	many      int // workers
+	many      int  // workers
+	careless  bool // nobody waits for a sync, ever: they only keep what a crash can take within bounds
 	delay     time.Duration
 	lazyBytes int64 // unsynced bytes at which nothing waits any more
 	maxBytes  int64 // and at which appends wait
@@ -58,6 +62,9 @@ const (
 
 func newSyncer(cfg Config) *syncer {
 	s := &syncer{many: cmp.Or(cfg.Workers, syncWorkers), delay: cfg.SyncDelay, lazyBytes: cfg.SyncBytes, maxBytes: cfg.UnsyncedMax, room: make(chan struct{})}
+	if cfg.Unsafe {
+		s.careless, s.delay = true, max(s.delay, carelessDelay)
+	}
 	s.work = sync.NewCond(&s.mu)
 	s.timer = time.AfterFunc(time.Hour, s.due)
 	s.timer.Stop()
@@ -113,6 +120,9 @@ func (s *syncer) free(n int64) {
 func (s *syncer) appended(p *Partition, n int, how need) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.careless {
+		how = soon
+	}
 	p.dirty.bytes += int64(n)
 	s.raise(p, how)
 	if s.unsynced >= s.lazyBytes {
