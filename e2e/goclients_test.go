@@ -88,9 +88,9 @@ func franzMember(t *testing.T, m *groupMember, done <-chan struct{}, bootstrap, 
 	}
 }
 
-func saramaConfig() *sarama.Config {
+func saramaConfig(version sarama.KafkaVersion) *sarama.Config {
 	c := sarama.NewConfig()
-	c.Version = sarama.V4_1_0_0
+	c.Version = version
 	c.Producer.Return.Successes = true
 	c.Producer.RequiredAcks = sarama.WaitForAll
 	c.Producer.Idempotent = true
@@ -102,13 +102,15 @@ func saramaConfig() *sarama.Config {
 	return c
 }
 
-func saramaClient() client {
+func saramaClient() client { return saramaClientOf(sarama.V4_1_0_0) }
+
+func saramaClientOf(version sarama.KafkaVersion) client {
 	codecs := map[string]sarama.CompressionCodec{"none": sarama.CompressionNone, "gzip": sarama.CompressionGZIP, "snappy": sarama.CompressionSnappy, "lz4": sarama.CompressionLZ4, "zstd": sarama.CompressionZSTD}
 	return client{
 		codecs: everyCodec,
 		create: func(t *testing.T, bootstrap, topic string, partitions int) {
 			t.Helper()
-			admin, err := sarama.NewClusterAdmin([]string{bootstrap}, saramaConfig())
+			admin, err := sarama.NewClusterAdmin([]string{bootstrap}, saramaConfig(version))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +121,7 @@ func saramaClient() client {
 		},
 		produce: func(t *testing.T, bootstrap, topic, codec, prefix string, n int) {
 			t.Helper()
-			config := saramaConfig()
+			config := saramaConfig(version)
 			config.Producer.Compression = codecs[codec]
 			producer, err := sarama.NewSyncProducer([]string{bootstrap}, config)
 			if err != nil {
@@ -137,7 +139,7 @@ func saramaClient() client {
 		},
 		join: func(t *testing.T, bootstrap, topic, group string) *groupMember {
 			return joinIn(t, func(m *groupMember, done <-chan struct{}) {
-				g, err := sarama.NewConsumerGroup([]string{bootstrap}, group, saramaConfig())
+				g, err := sarama.NewConsumerGroup([]string{bootstrap}, group, saramaConfig(version))
 				if err != nil {
 					t.Error(err)
 					return

@@ -17,6 +17,13 @@ def options(args):
         common[key] = value
 
 
+def close(consumer):
+    try:
+        consumer.close(autocommit=False, timeout_ms=5000)
+    except TypeError:  # versions of years ago know no time-out
+        consumer.close(autocommit=False)
+
+
 def say(*words):
     print(*words, flush=True)
 
@@ -43,7 +50,7 @@ def member(group):
         except KafkaError as error:
             print("commit:", error, file=sys.stderr)
     consumer.commit()
-    consumer.close(autocommit=False, timeout_ms=5000)
+    close(consumer)
 
 
 def read(group, n):
@@ -51,7 +58,7 @@ def read(group, n):
     while n > 0:
         n -= sum(len(records) for records in consumer.poll(timeout_ms=200).values())
     consumer.commit()
-    consumer.close(autocommit=False, timeout_ms=5000)
+    close(consumer)
 
 
 if mode == "create":

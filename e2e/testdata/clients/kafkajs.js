@@ -24,7 +24,7 @@ async function produce(codec, prefix, n) {
 }
 
 async function member(groupId) {
-  const consumer = kafka.consumer({ groupId, maxWaitTimeInMs: 200 })
+  const consumer = kafka.consumer({ groupId, maxWaitTimeInMs: 200, sessionTimeout: Number(process.env.KAFKAJS_SESSION_MS || 30000) })
   const own = list => console.log('own ' + list.sort().join(','))
   consumer.on(consumer.events.GROUP_JOIN, e => own(e.payload.memberAssignment[topic] || []))
   consumer.on(consumer.events.REBALANCING, () => own([]))
