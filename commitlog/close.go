@@ -20,6 +20,22 @@ func (l *Log) Close() error {
 	if failed == nil && changed {
 		err = l.settleForClose()
 	}
+	l.shut()
+	if err = errors.Join(failed, err); err != nil {
+		return fmt.Errorf("close log: %w", err)
+	}
+	return nil
+}
+
+// Discard closes the files and writes nothing: the log is about to be removed. What is
+// left if it is not is what a crash would have left.
+func (l *Log) Discard() {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	l.shut()
+}
+
+func (l *Log) shut() {
 	l.mu.Lock()
 	l.closed = true
 	segs := l.segs
@@ -27,10 +43,6 @@ func (l *Log) Close() error {
 	for _, g := range segs {
 		g.kill()
 	}
-	if err = errors.Join(failed, err); err != nil {
-		return fmt.Errorf("close log: %w", err)
-	}
-	return nil
 }
 
 // settleForClose makes everything durable and notes that nothing needs to be read again.

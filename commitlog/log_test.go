@@ -37,6 +37,19 @@ func TestAppendedBatchesAreReadBack(t *testing.T) {
 	})
 }
 
+// TestDiscardedLogIsWhatACrashLeaves: nothing is written, and if it is not removed after all, what was synced is there.
+func TestDiscardedLogIsWhatACrashLeaves(t *testing.T) {
+	onEveryStore(t, func(f *fixture) {
+		f.open(small)
+		f.fill(20, 1)
+		f.sync()
+		f.log.Discard()
+		f.log.Discard()
+		f.open(small)
+		f.holds(0, f.held...)
+	})
+}
+
 func TestReadBounds(t *testing.T) {
 	onEveryStore(t, func(f *fixture) {
 		f.open(commitlog.Config{SegmentBytes: 1 << 20, IndexInterval: 200})

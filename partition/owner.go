@@ -203,8 +203,7 @@ func (o *Owner) Delete(topic kafka.TopicID, partitions int32) error {
 		delete(o.withheld, id)
 		o.mu.Unlock()
 		if p != nil {
-			// What Close could not write is about to be removed.
-			_ = p.close(gone)
+			p.discard(gone)
 		}
 		if err := o.store.Remove(id); err != nil {
 			errs = append(errs, fmt.Errorf("remove partition %s: %w", id, err))
@@ -231,8 +230,26 @@ func (o *Owner) Close() error {
 }
 
 // close takes the partition out of service for good, then syncs and closes its log.
-func (p *Partition) close(why error) error {
+func (p *Partition) close(why error) (err error) {
 	healthy := p.Err() == nil
+	p.retire(why, func() {
+		var errs []error
+		if healthy && p.unsaved > snapshotAtClose {
+			errs = append(errs, p.saveSnapshot(p.derived.end, p.derived.encode()))
+		}
+		err = errors.Join(append(errs, p.log.Close())...)
+	})
+	if err != nil {
+		return fmt.Errorf("close partition %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// discard takes the partition out of service for good; its log is about to be removed, so nothing is made durable.
+func (p *Partition) discard(why error) { p.retire(why, func() { p.log.Discard() }) }
+
+// retire ends all that goes on in the partition and lets end close its log, if it has one.
+func (p *Partition) retire(why error, end func()) {
 	p.fail(why)
 	p.cleaning.Lock() // a cleaning under way sees that and gives up
 	defer p.cleaning.Unlock()
@@ -243,18 +260,9 @@ func (p *Partition) close(why error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shut = true
-	if p.log == nil {
-		return nil
+	if p.log != nil {
+		end()
 	}
-	var errs []error
-	if healthy && p.unsaved > snapshotAtClose {
-		errs = append(errs, p.saveSnapshot(p.derived.end, p.derived.encode()))
-	}
-	errs = append(errs, p.log.Close())
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("close partition %s: %w", p.name, err)
-	}
-	return nil
 }
 
 // inParallel runs do for each, some at a time, and joins the errors.
