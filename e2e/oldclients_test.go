@@ -51,7 +51,7 @@ func oldPython() client {
 func oldNode() client {
 	return programClient(func(t *testing.T, args ...string) *exec.Cmd {
 		t.Helper()
-		cmd := nodeProgram(t, args...)
+		cmd := nodeProgram("kafkajs.js")(t, args...)
 		// Once its connections broke, this version ends without leaving the group: the session must run out.
 		cmd.Env = append(os.Environ(), "NODE_PATH="+tool(t, "HAWSER_NODE_OLD_MODULES"), "KAFKAJS_SESSION_MS=6000")
 		return cmd
