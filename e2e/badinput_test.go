@@ -295,7 +295,6 @@ func TestBadInputMakesNothing(t *testing.T) {
 type logReader struct {
 	path string
 	from int
-	left bool // lines were left out: the log cannot be asked any more
 	fed  int
 }
 
