@@ -322,8 +322,13 @@ func (p *Partition) appendMarker(id kafka.ProducerID, epoch int16, marker batch.
 		return result, false, nil
 	}
 	s := p.derived.byID[id]
-	if s == nil {
+	if s == nil && p.log.StartOffset() == 0 {
 		return result, false, nil
+	}
+	if s == nil {
+		// What it wrote may have been removed while its transaction was open, and been forgotten over a restart. A
+		// mirror that had it waits for the marker; where it is not needed it does no harm.
+		return p.writeMarker(result, id, epoch, marker, coordinatorEpoch)
 	}
 	if epoch < s.epoch {
 		return Appended{}, false, kafka.Errorf(kafka.InvalidProducerEpoch, "Epoch of producer %d is %d, which is smaller than the last seen epoch %d.", id, epoch, s.epoch)
@@ -337,13 +342,17 @@ func (p *Partition) appendMarker(id kafka.ProducerID, epoch int16, marker batch.
 		p.derived.touch(id, epoch, p.now().UnixMilli())
 		return result, false, nil
 	}
-	now := p.now()
+	return p.writeMarker(result, id, epoch, marker, coordinatorEpoch)
+}
+
+// writeMarker appends a marker at the end. It needs mu.
+func (p *Partition) writeMarker(result Appended, id kafka.ProducerID, epoch int16, marker batch.Marker, coordinatorEpoch int32) (Appended, bool, error) {
 	b := batch.BuildMarker(batch.Spec{
 		BaseOffset:    p.end(),
 		LeaderEpoch:   p.Entry().Epoch,
 		ProducerID:    id,
 		ProducerEpoch: epoch,
-	}, marker, coordinatorEpoch, now.UnixMilli())
+	}, marker, coordinatorEpoch, p.now().UnixMilli())
 	if err := p.write(batch.Batches(b)); err != nil {
 		return Appended{}, false, err
 	}

@@ -237,9 +237,7 @@ func (c *cluster) mustBeLevel(p int32) {
 	} else {
 		tip = source.topic.seen[p].tip
 	}
-	// Not for a hawser as the source: where DeleteRecords took an open transaction's records and a restart then all that was known of it, no
-	// marker is written there, and its mirrors wait until they are stopped (seed 12140).
-	if source.plain != nil && there.stable == there.end && o.LastStable != o.HighWatermark {
+	if there.stable == there.end && o.LastStable != o.HighWatermark {
 		c.w.violate("D5", "%s-%d on %s: the last stable offset is %d, its source's %d", topicName, p, c.name, o.LastStable, there.stable)
 	}
 	if mine := c.topic.seen[p]; len(mine.nodes) > 0 && mine.tip != tip {
