@@ -85,7 +85,7 @@ func TestC37_ChangeToDeleteWhileTheMirrorCompacts(t *testing.T) {
 		now := describedConfig(t, w.mirror, topic, "cleanup.policy")
 		return now == "compact", now
 	})
-	from = update("fourth")
+	update("fourth")
 	w.level(topic, 1)
 	cleanerRests(t, w.h)
 	newest := map[string]bool{}

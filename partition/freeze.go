@@ -102,6 +102,9 @@ func (o *Owner) FrozenBecomeMirror(ctx context.Context, topic kafka.TopicID, rev
 	var orders []*order
 	for _, p := range o.all(map[kafka.TopicID]bool{topic: true}) {
 		if int(p.id.Partition) >= len(cuts) {
+			if p.Entry().Role == meta.RoleMirror {
+				continue // it was added since, as a mirror; a crash brought this order again
+			}
 			return kafka.Errorf(kafka.InvalidRequest, "No end was given for partition %s.", p.name)
 		}
 		orders = append(orders, p.frozenMirrorOrder(reversal, source, cuts[p.id.Partition]))

@@ -360,15 +360,15 @@ func (s *shell) carryOutCut(f *follower, part *partition.Partition) {
 // unlucky is what may come between the decision to cut and the cut.
 func (s *shell) unlucky(f *follower) bool {
 	w := s.c.w
-	if w.calm || w.chance(4) {
+	if w.calm || w.chance(8) {
 		return false
 	}
-	switch w.random.IntN(4) {
-	case 0:
+	switch n := w.random.IntN(16); {
+	case n < 6:
 		s.fault(f, plan.TargetFailed)
-	case 1:
+	case n < 10:
 		s.find(mirror.SourceFailed)
-	case 2:
+	case n < 14:
 		s.c.orderVerb(mirror.PauseAsked)
 		s.assign()
 	default:

@@ -81,7 +81,10 @@ func (c *cluster) orderVerb(e mirror.Event) {
 	}
 	c.w.log("order to %s, %v: %v", c.name, now, e)
 	if (now == mirror.HandedOver || now == mirror.PendingMirror && c.w.chance(2)) && e == mirror.FailoverAsked {
-		c.shell.hearMirror(c.topic.rec, true) // after the hand-over only what the mirror says counts
+		// After the hand-over only what the mirror says counts. An operator who is refused asks again.
+		for range 3 {
+			c.shell.hearMirror(c.topic.rec, true)
+		}
 	}
 	c.shell.promised = nil
 	if c.opensBeside(now, e) {

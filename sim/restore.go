@@ -373,7 +373,7 @@ func (w *world) checkCutGroups(c, peer *cluster, tos []kafka.Offset) {
 	for p := range c.topic.Partitions {
 		for _, group := range groupNames {
 			list := c.topic.groups[group]
-			if int(p) >= len(list) {
+			if int(p) >= len(list) || int(p) >= len(tos) { // added since the cuts were stored
 				continue
 			}
 			list[p].cut = list[p].cut || tos[p] == kafka.NoOffset // it is copied again up to there

@@ -158,6 +158,8 @@ func (w *world) recover() func() {
 			}
 		case c.plain != nil && !c.plain.made && w.chance(20):
 			return c.plain.trouble
+		case c.handedOverUnheard() && w.chance(2):
+			return func() { c.orderVerb(mirror.FailoverAsked) }
 		case c.handingOver() && (!w.profile.turnsOnly && w.chance(3) || c.state() == mirror.HandedOver && w.chance(8)):
 			e := []mirror.Event{mirror.FailoverAsked, mirror.FailoverForced}[w.random.IntN(2)]
 			return func() { c.orderVerb(e) }
@@ -193,6 +195,16 @@ func (w *world) inTheMiddle(otherwise *cluster) *cluster {
 // handingOver reports whether a reversal is at its point of decision here.
 func (c *cluster) handingOver() bool {
 	return c.owner != nil && c.topic != nil && (c.state() == mirror.PendingHandOver || c.state() == mirror.HandedOver)
+}
+
+// handedOverUnheard reports whether the cluster has handed over and its mirror has not heard of it: the moment in which a
+// failover can still end the reversal (rule R2).
+func (c *cluster) handedOverUnheard() bool {
+	if !c.handingOver() || c.state() != mirror.HandedOver {
+		return false
+	}
+	peer := c.topic.rec.upstream
+	return peer != nil && peer.handingOver() && peer.state() == mirror.PendingHandOver
 }
 
 func (c *cluster) inTheMiddle() bool {

@@ -280,8 +280,13 @@ func (s *shell) askHandOver(m *record) {
 	wanted := m.sourceID
 	s.question(m.upstream, "hand over "+id, func(peer *cluster, reply func(func())) {
 		err := peer.answerHandOver(id, wanted, ends)
+		hasty := err == nil && !s.c.w.calm && !s.c.w.chance(4)
+		if hasty {
+			peer.orderVerb(mirror.FailoverAsked) // before the mirror has heard of it
+		}
 		reply(func() {
 			switch {
+			case hasty: // the answer is lost
 			case !s.c.w.calm && s.c.w.chance(4): // asked twice, and the second time forbidden to
 				s.stepTurn(m, mirror.PeerRefused, nil)
 			case err == nil:
