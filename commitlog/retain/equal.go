@@ -18,9 +18,8 @@ type Survivor struct {
 	void      bool
 }
 
-// NewSurvivor takes in a record. void says that it is a marker, or of an aborted transaction: one side may have removed
-// it already.
-func NewSurvivor(r batch.Record, void bool) Survivor {
+// Sum is a record's hash over timestamp, key, value and headers; its offset is left out.
+func Sum(r batch.Record) [16]byte {
 	h := sha256.New()
 	field := func(b []byte) {
 		size := int64(len(b))
@@ -37,7 +36,13 @@ func NewSurvivor(r batch.Record, void bool) Survivor {
 		field(header.Key)
 		field(header.Value)
 	}
-	return Survivor{Offset: r.Offset, key: hashOf(r.Key), sum: keyHash(h.Sum(nil)[:16]), keyless: r.Key == nil, tombstone: r.Value == nil, void: void}
+	return [16]byte(h.Sum(nil)[:16])
+}
+
+// NewSurvivor takes in a record. void says that it is a marker, or of an aborted transaction: one side may have removed
+// it already.
+func NewSurvivor(r batch.Record, void bool) Survivor {
+	return Survivor{Offset: r.Offset, key: hashOf(r.Key), sum: Sum(r), keyless: r.Key == nil, tombstone: r.Value == nil, void: void}
 }
 
 // Side is one of two copies of a compacted partition.

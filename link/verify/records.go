@@ -2,10 +2,10 @@ package verify
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
+	"github.com/hawserio/hawser/commitlog/retain"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
 )
@@ -53,35 +53,13 @@ func each(b batch.Batch, do func(record) error) error {
 			return fmt.Errorf("read the records of the batch at offset %d: %w", b.BaseOffset(), err)
 		}
 		short := record{offset: r.Offset, keyless: r.Key == nil, tombstone: r.Value == nil, producer: producer, control: b.IsControl(), marker: marker}
-		short.key, short.sum = hashes(r)
+		key := sha256.Sum256(r.Key)
+		short.key, short.sum = keyHash(key[:16]), retain.Sum(r)
 		if err := do(short); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func hashes(r batch.Record) (key, all keyHash) {
-	k := sha256.Sum256(r.Key)
-	copy(key[:], k[:])
-	h := sha256.New()
-	field := func(b []byte) {
-		size := int64(len(b))
-		if b == nil {
-			size = -1
-		}
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(size)))
-		h.Write(b)
-	}
-	h.Write(binary.BigEndian.AppendUint64(nil, uint64(r.Timestamp)))
-	field(r.Key)
-	field(r.Value)
-	for _, header := range r.Headers {
-		field(header.Key)
-		field(header.Value)
-	}
-	copy(all[:], h.Sum(nil))
-	return key, all
 }
 
 // takeApart turns the batch that begins lower, or both if they begin alike, into records.
