@@ -486,3 +486,22 @@ func TestFewCompressedBatchesAreLookedIntoAtOnce(t *testing.T) {
 		t.Errorf("%d places are held", got)
 	}
 }
+
+// TestMarkerOfATransactionWhoseRecordsAreGone: DeleteRecords took them, a restart what was known of them. Mirrors that had
+// them wait for the marker all the same.
+func TestMarkerOfATransactionWhoseRecordsAreGone(t *testing.T) {
+	b := newBed(t, meta.RoleOpen, 1)
+	b.produce(0, made{id: ownID(1), txn: true})
+	if _, err := b.p(0).DeleteRecords(kafka.NoOffset); err != nil {
+		t.Fatal(err)
+	}
+	b.must(b.Owner.Close())
+	b.open()
+	a, err := b.p(0).AppendMarker(t.Context(), ownID(1), 0, batch.Abort, 0)
+	b.must(err)
+	b.must(b.p(0).WaitSynced(t.Context(), a.Next))
+	if a.Base != 1 || a.Next != 2 {
+		t.Errorf("the marker is at %d, the next offset %d; want 1 and 2", a.Base, a.Next)
+	}
+	wantOffsets(t, b.p(0), 1, 2, 2, 2)
+}
