@@ -354,6 +354,8 @@ func TestFrozenBecomesMirror(t *testing.T) {
 	b.must(err)
 	cuts := []kafka.Offset{10, 7, kafka.NoOffset}
 	wantCode(t, b.FrozenBecomeMirror(t.Context(), b.topic.ID, "R2", "cluster-a", cuts), kafka.InvalidRequest)
+	// A frozen partition needs an end; one that was added since, as a mirror, needs none when a crash brings the order again.
+	wantCode(t, b.FrozenBecomeMirror(t.Context(), b.topic.ID, "R1", "cluster-a", cuts[:2]), kafka.InvalidRequest)
 	for range 2 {
 		b.must(b.FrozenBecomeMirror(t.Context(), b.topic.ID, "R1", "cluster-a", cuts))
 		wantOffsets(t, b.p(0), 0, 10, 10, 10)
@@ -361,6 +363,7 @@ func TestFrozenBecomesMirror(t *testing.T) {
 		wantOffsets(t, b.p(2), 0, 0, 0, 0)
 		b.reopen()
 	}
+	b.must(b.FrozenBecomeMirror(t.Context(), b.topic.ID, "R1", "cluster-a", cuts[:2]))
 	for n, epoch := range []kafka.LeaderEpoch{0, 1, 1} {
 		o := b.p(int32(n)).Offsets()
 		if o.Role != meta.RoleMirror || o.Epoch != epoch {
