@@ -176,7 +176,16 @@ func TestAdminClientReversesAndRestores(t *testing.T) {
 	a.must(order(a, "truncate-and-restore"))
 	a.status("t", "ACTIVE")
 	a.ends("t", 1, 3)
-	a.must(order(a, "reverse-and-start"))
+	// The other side is asked to give its pledge back only after ACTIVE is stored, and is not frozen before.
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		err := order(a, "reverse-and-start")
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
 	a.status("t", "STOPPED")
 	b.status("t", "ACTIVE")
 	same(t, a, b, "t", 1)
