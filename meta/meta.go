@@ -68,6 +68,7 @@ type Meta struct {
 	image   atomic.Pointer[Image]
 	space   atomic.Pointer[Space]
 	lane    chan struct{} // a token; see type lane
+	alarmed atomic.Bool   // the embedded etcd refused for lack of space, and its alarm was not lifted since
 	written atomic.Int64  // bytes since an external etcd's space was last asked for
 	crowded atomic.Bool
 	refused chan struct{} // holds one token when a write was refused for lack of space

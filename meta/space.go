@@ -51,7 +51,9 @@ func (m *Meta) noteWritten(ctx context.Context, size int) {
 func (m *Meta) Space() Space {
 	if m.embedded != nil {
 		b := m.embedded.server.Server.Backend()
-		return spaceOf(b.Size(), b.SizeInUse(), m.cfg.QuotaBytes)
+		s := spaceOf(b.Size(), b.SizeInUse(), m.cfg.QuotaBytes)
+		s.ReadOnly = s.ReadOnly || m.alarmed.Load()
+		return s
 	}
 	return *m.space.Load()
 }
@@ -63,7 +65,13 @@ func spaceOf(used, inUse, quota int64) Space {
 }
 
 // noteNoSpace remembers that etcd itself refused: until measured otherwise, nothing is tried.
+// The embedded etcd keeps refusing after space was found, until its alarm is lifted.
 func (m *Meta) noteNoSpace() {
+	if m.embedded != nil {
+		m.alarmed.Store(true)
+		m.noteRefused()
+		return
+	}
 	if s := m.space.Load(); s != nil && !s.ReadOnly {
 		full := *s
 		full.ReadOnly = true
@@ -152,25 +160,32 @@ func (r *reclaimer) reclaim(ctx context.Context, m *Meta) {
 	full := s.UsedBytes >= s.QuotaBytes/100*softLimit
 	if err == nil && (wasteful || full) && time.Since(r.rewritten) > rewriteEvery {
 		r.rewritten = time.Now()
-		err = m.rewrite(ctx)
+		err = m.rewrite()
+	}
+	if err == nil && m.alarmed.Load() {
+		err = m.liftAlarm(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
 		m.log.Warn("metadata store's space could not be reclaimed", "err", err)
 	}
 }
 
-// rewrite copies the embedded database without its free pages, and lifts the
-// alarm that etcd sets when the quota is reached.
-func (m *Meta) rewrite(ctx context.Context) error {
-	backend := m.embedded.server.Server.Backend()
-	if err := backend.Defrag(); err != nil {
+// rewrite copies the embedded database without its free pages.
+func (m *Meta) rewrite() error {
+	if err := m.embedded.server.Server.Backend().Defrag(); err != nil {
 		return fmt.Errorf("defragment: %w", err)
 	}
-	if backend.Size() >= m.cfg.QuotaBytes {
+	return nil
+}
+
+// liftAlarm ends etcd's refusal of all writes once the file is below its quota again.
+func (m *Meta) liftAlarm(ctx context.Context) error {
+	if m.embedded.server.Server.Backend().Size() >= m.cfg.QuotaBytes {
 		return nil
 	}
 	if _, err := m.client.AlarmDisarm(ctx, &clientv3.AlarmMember{Alarm: pb.AlarmType_NOSPACE}); err != nil {
 		return fmt.Errorf("lift alarm: %w", err)
 	}
+	m.alarmed.Store(false)
 	return nil
 }
