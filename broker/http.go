@@ -95,8 +95,8 @@ func (b *Broker) openHTTP(context.Context) error {
 		ACLs:    b.restACLs(),
 		Access:  b.restAccess(),
 		Metrics: b.metricsHandler(),
-		Console: console.Handler(),
-		Audit:   b.recordOrder, Timeline: b.timeline,
+		Console: console.Handler(), Profiles: b.values.Bool("hawser.http.profiles.enable"),
+		Audit: b.recordOrder, Timeline: b.timeline,
 		Ready: func() error {
 			if !b.Ready() {
 				return errStarting

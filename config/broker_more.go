@@ -107,6 +107,8 @@ func brokerOwnKeys() []Key {
 			Doc: "Where tools find the HTTP port, told to them by the Kafka listener. Unset: from hawser.http.listener and the machine's name."},
 		{Name: "hawser.http.listener", Type: String, Default: "127.0.0.1:8090", Fixed: true, Check: checkAddress, Allowed: "host:port, or empty",
 			Doc: "Where REST, console, metrics and health answer. Port 0 is any free one; empty turns them off."},
+		{Name: "hawser.http.profiles.enable", Type: Bool, Default: "false", Fixed: true,
+			Doc: "Whether the HTTP port answers /debug/pprof/ with Go's profiles of this process, to whom the authorizer lets alter the cluster, or to everyone where there is none."},
 		Key{Name: "hawser.http.security.protocol", Type: String, Default: "PLAINTEXT", Fixed: true,
 			Doc: "SSL makes the HTTP port speak HTTPS, with the ssl.* configs, or those that stand as listener.name.http.ssl.*. Who shows a certificate (ssl.client.auth) needs no other login."}.with(oneOf("PLAINTEXT", "SSL")),
 		Key{Name: "hawser.link.memory.bytes", Type: Long, Default: "268435456", Fixed: true,

@@ -26,6 +26,8 @@ type Deps struct {
 	Access  Access       // nil lets everyone do everything
 	Metrics http.Handler // serves /metrics; nil answers 404
 	Console http.Handler // serves / and /console/; nil answers 404
+	// Profiles opens /debug/pprof/ to who may alter the cluster.
+	Profiles bool
 	// Audit is told of every order, after it was carried out or refused; nil for nobody to tell.
 	Audit    func(event.Order)
 	Timeline Timeline // nil: no events are shown

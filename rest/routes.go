@@ -130,6 +130,9 @@ func (s *server) mountBeside() {
 	if s.Metrics != nil {
 		s.mux.HandleFunc("/metrics", func(w http.ResponseWriter, r *http.Request) { s.reading(w, r, s.Metrics) })
 	}
+	if s.Profiles {
+		s.mountProfiles()
+	}
 	if s.Console != nil {
 		s.mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) { s.reading(w, r, s.Console) })
 		s.mux.HandleFunc("/console/", func(w http.ResponseWriter, r *http.Request) { s.reading(w, r, s.Console) })
