@@ -40,7 +40,7 @@ var layers = [][]string{
 	{"broker"},
 	{"demo"},
 	{"cmd/hawser"},
-	{"scripts/slowest", "scripts/man"},
+	{"scripts/results", "scripts/man"},
 }
 
 // testOnly packages may import anything and are imported by tests only.

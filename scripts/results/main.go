@@ -1,5 +1,5 @@
-// Command slowest reads go test -json events: it prints go test's own summary
-// lines, or the output of what failed, or the slowest tests.
+// Command results reads go test -json events: it prints go test's own summary
+// lines, or the output of what failed, or the slowest tests, or what to run a second time.
 package main
 
 import (
@@ -26,12 +26,20 @@ func main() {
 	fail := flag.Bool("fail", false, "print the output of failed tests and the summary")
 	summary := flag.Bool("summary", false, "print the packages' closing lines")
 	top := flag.Int("top", 0, "print the n slowest tests")
+	again := flag.Int("again", 0, "print, for each package, a pattern of its failed tests; an error if they are more than n, or if more than tests failed")
 	flag.Parse()
+	if *again > 0 {
+		if err := printAgain(flag.Args(), *again); err != nil {
+			fmt.Fprintln(os.Stderr, "results:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var tests []timed
 	for _, path := range flag.Args() {
 		found, err := read(path, *fail, *summary)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "slowest:", err)
+			fmt.Fprintln(os.Stderr, "results:", err)
 			os.Exit(1)
 		}
 		tests = append(tests, found...)
