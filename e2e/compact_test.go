@@ -37,7 +37,7 @@ type written struct {
 // TestCompactionWithKills updates keys over and over, in aborted transactions too, kills the broker meanwhile, and
 // wants the newest record of each key at its offset, before and after the mirror of it has compacted by itself.
 func TestCompactionWithKills(t *testing.T) {
-	updates, keys := envInt("HAWSER_COMPACT_UPDATES", 200_000), envInt("HAWSER_COMPACT_KEYS", 2_000)
+	updates, keys := envInt("HAWSER_COMPACT_UPDATES", 1_000_000), envInt("HAWSER_COMPACT_KEYS", 10_000)
 	h := StartHawser(t, "--set", "log.cleaner.backoff.ms=50")
 	dst := StartHawser(t, "--set", "log.cleaner.backoff.ms=50")
 	client := Client(t, h.Kafka)
