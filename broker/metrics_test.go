@@ -369,8 +369,8 @@ func TestOrdersAreOnRecord(t *testing.T) {
 		"kafka CreateTopics  [by-kafka] [] false ",
 		"rest create-topic  [by-rest] [] false ",
 		"rest create-link l [] [bootstrap.servers sasl.jaas.config] false ",
-		"rest failover l [gone] [] true 1 of 1 topics refused: Topic 'gone' is not a mirror topic of cluster link 'l'.",
-		"rest delete-topic  [gone] [] false 404: Topic 'gone' does not exist.",
+		"rest failover l [gone] [] true 1 of 1 topics refused: Topic 'gone' is not a mirror topic of cluster link 'l'. 'hawser mirror list' and GET …/links/-/mirrors show the mirror topics of all links.",
+		"rest delete-topic  [gone] [] false 404: Topic 'gone' does not exist. GET …/topics and 'hawser topic list' show those there are.",
 	}
 	if !slices.Equal(got, want) || strings.Contains(string(raw), "top-secret") {
 		t.Errorf("audit.log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

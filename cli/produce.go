@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -98,10 +99,23 @@ func (a *app) runProduce(ctx context.Context, topic string, f *produceFlags) err
 		return fmt.Errorf("produce to %s: %w", topic, err)
 	}
 	if err := sent.err(); err != nil {
-		return fmt.Errorf("produce to topic %q: %w", topic, err)
+		return unproduced(topic, err)
 	}
 	fmt.Fprintf(a.err, "Produced %d records to topic \"%s\".\n", n, clean(topic))
 	return nil
+}
+
+// unproduced is a refused record in words: the client library keeps a code, not the broker's own sentence.
+func unproduced(topic string, err error) error {
+	switch {
+	case errors.Is(err, kerr.InvalidRequest):
+		return fmt.Errorf("produce to topic %q: it takes no records, as a read-only mirror topic. Write to its source; 'hawser mirror promote' or 'failover' open it", topic)
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return fmt.Errorf("produce to topic %q: it does not exist. 'hawser topic create %s' makes it", topic, topic)
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		return fmt.Errorf("produce to topic %q: the user is not allowed to WRITE to it. Ask for an ALLOW ACL of that operation", topic)
+	}
+	return fmt.Errorf("produce to topic %q: %w", topic, err)
 }
 
 func (f *produceFlags) recordHeaders() ([]kgo.RecordHeader, error) {

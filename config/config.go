@@ -137,9 +137,9 @@ func (t *Table) checkOne(name, value string) *Fault {
 func (t *Table) unknown(name string) string {
 	text := fmt.Sprintf("Unknown %s config name: %.200s", t.kind, name)
 	if near := t.nearest(name); near != "" {
-		text += " (did you mean " + near + "?)"
+		return text + " (did you mean " + near + "?)"
 	}
-	return text
+	return text + "; docs/config.md lists those there are"
 }
 
 // Check says everything that is wrong with the values that were set: unknown

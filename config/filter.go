@@ -80,7 +80,7 @@ func ParseACLFilters(text string) ([]ACLFilter, error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&doc); err != nil {
-		return nil, fmt.Errorf("acl.filters: is not the JSON that is wanted: %w", err)
+		return nil, fmt.Errorf(`acl.filters: is not JSON as {"aclFilters":[{"resourceFilter":{"resourceType":"TOPIC","patternType":"LITERAL","name":"orders"},"accessFilter":{"operation":"READ","permissionType":"ALLOW"}}]}: %w`, err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("acl.filters: has text after its JSON object")

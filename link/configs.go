@@ -55,7 +55,7 @@ func (ls *Links) AlterConfigs(ctx context.Context, name string, changes []AlterC
 	err = ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 		now := img.Links[rec.ID]
 		if now == nil {
-			return nil, &Error{Kind: NotFound, Code: string(mirror.LinkNotFound), Text: "Cluster link '" + name + "' does not exist."}
+			return nil, noLink(name)
 		}
 		next, err := altered(now, changes)
 		if err != nil {

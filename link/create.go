@@ -114,7 +114,7 @@ func checkFeatures(set map[string]string) error {
 	var faults []error
 	for _, f := range features {
 		if set[f.enable] == "true" && strings.TrimSpace(set[f.filters]) == "" {
-			faults = append(faults, fmt.Errorf("%s is true, but %s is empty, so that nothing would match", f.enable, f.filters))
+			faults = append(faults, fmt.Errorf("%s is true, but %s is empty, so that nothing would match. Set both", f.enable, f.filters))
 		}
 	}
 	return errors.Join(faults...)
@@ -123,7 +123,7 @@ func checkFeatures(set map[string]string) error {
 // free says that a link's name, id or prefix is taken.
 func free(img *meta.Image, name string, id kafka.TopicID, prefix string) error {
 	if _, is := img.LinkIDs[name]; is {
-		return &Error{Kind: Exists, Text: fmt.Sprintf("Cluster link '%s' already exists.", name)}
+		return &Error{Kind: Exists, Text: fmt.Sprintf("Cluster link '%s' already exists.", name), Hint: "Choose another name, or change that link's configs."}
 	}
 	if old := img.Links[id]; old != nil {
 		return &Error{Kind: Exists, Text: fmt.Sprintf("Cluster link '%s' already has the id %s.", old.Name, id)}
@@ -133,7 +133,7 @@ func free(img *meta.Image, name string, id kafka.TopicID, prefix string) error {
 	}
 	for _, other := range img.Links {
 		if prefixOf(other.Configs) == prefix {
-			return badRequest("The prefix '%s' already exists on cluster link '%s'.", prefix, other.Name)
+			return badRequest("The prefix '%s' already exists on cluster link '%s'. Choose another, so that two links do not want the same topic.", prefix, other.Name)
 		}
 	}
 	return nil

@@ -46,6 +46,12 @@ func badRequest(format string, args ...any) *Error {
 	return &Error{Kind: BadRequest, Text: fmt.Sprintf(format, args...)}
 }
 
+// noLink is an order to a link that is not there.
+func noLink(name string) *Error {
+	return &Error{Kind: NotFound, Code: string(mirror.LinkNotFound), Text: "Cluster link '" + name + "' does not exist.",
+		Hint: "'hawser link list' and GET …/links show those there are."}
+}
+
 // unreachable words a source that could not be asked.
 func unreachable(what string, err error) *Error {
 	out := &Error{Kind: Unreachable, Code: codeOf(err), Text: fmt.Sprintf("Cannot %s: %v.", what, err), Err: err}

@@ -113,7 +113,7 @@ func (r *running) sameCluster(ctx context.Context, rec *meta.Link, id string) er
 }
 
 func selfLink(own string) error {
-	return &errWrongCluster{fmt.Sprintf("Source cluster ID matches local cluster ID %s. Cannot create cluster link to self.", own)}
+	return &errWrongCluster{fmt.Sprintf("Source cluster ID matches local cluster ID %s. Cannot create cluster link to self. Give the bootstrap servers of the other cluster.", own)}
 }
 
 func wrongCluster(want, got string) error {

@@ -110,7 +110,7 @@ func (ls *Links) named(name string) (*meta.Image, *meta.Link, error) {
 	img := ls.env.Metadata.Image()
 	rec := img.Links[img.LinkIDs[name]]
 	if rec == nil {
-		return img, nil, &Error{Kind: NotFound, Code: string(mirror.LinkNotFound), Text: "Cluster link '" + name + "' does not exist."}
+		return img, nil, noLink(name)
 	}
 	return img, rec, nil
 }

@@ -116,10 +116,12 @@ func (ls *Links) planMirror(ctx context.Context, link string, spec MirrorSpec) (
 
 func nameFree(img *meta.Image, name string) error {
 	if _, is := img.TopicIDs[name]; is {
-		return &Error{Kind: Exists, Code: string(mirror.TopicExists), Text: fmt.Sprintf("Topic '%s' already exists.", name)}
+		return &Error{Kind: Exists, Code: string(mirror.TopicExists), Text: fmt.Sprintf("Topic '%s' already exists.", name),
+			Hint: "A mirror topic is always a new topic: delete the one that is there, or mirror over a link with a prefix."}
 	}
 	if other := collision(img, name); other != "" {
-		return &Error{Kind: BadRequest, Code: string(mirror.InvalidTopic), Text: fmt.Sprintf("Topic '%s' collides with existing topic '%s': they differ only in '.' and '_'.", name, other)}
+		return &Error{Kind: BadRequest, Code: string(mirror.InvalidTopic), Text: fmt.Sprintf("Topic '%s' collides with existing topic '%s': they differ only in '.' and '_'.", name, other),
+			Hint: "Mirror over a link with a prefix, or delete the topic that is there."}
 	}
 	return nil
 }
@@ -211,7 +213,8 @@ func askTopic(ctx context.Context, src Source, name string) (source.Topic, map[s
 func topicError(name, right string, err error) error {
 	switch kafka.CodeOf(err) {
 	case kafka.UnknownTopicOrPartition, kafka.UnknownTopicID:
-		return &Error{Kind: NotFound, Code: string(mirror.UnknownTopicOrPartition), Text: "Topic '" + name + "' does not exist on the source cluster.", Err: err}
+		return &Error{Kind: NotFound, Code: string(mirror.UnknownTopicOrPartition), Text: "Topic '" + name + "' does not exist on the source cluster.",
+			Hint: "Check the name; a principal that may not DESCRIBE the topic is told the same.", Err: err}
 	case kafka.TopicAuthorizationFailed, kafka.ClusterAuthorizationFailed:
 		return &Error{Kind: Forbidden, Code: string(mirror.Authorization), Text: "Topic authorization failed on the source cluster for topic '" + name + "'.", Hint: "The link's principal must be allowed to " + right + ".", Err: err}
 	}
@@ -274,7 +277,7 @@ func (ls *Links) storeMirror(ctx context.Context, link *meta.Link, made *newMirr
 	}
 	err := ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 		if img.Links[link.ID] == nil {
-			return nil, &Error{Kind: NotFound, Code: string(mirror.LinkNotFound), Text: "Cluster link '" + link.Name + "' does not exist."}
+			return nil, noLink(link.Name)
 		}
 		if err := nameFree(img, made.topic.Name); err != nil {
 			return nil, err

@@ -175,7 +175,7 @@ func (o *ordering) allowed(m topicMirror) error {
 		}
 	}
 	if !m.state.Live() && o.event != mirror.RestoreAsked {
-		return fmt.Errorf("Topic '%s' has already stopped its mirror from '%s'", m.topic.Name, o.link.Name)
+		return fmt.Errorf("Topic '%s' has already stopped its mirror from '%s'. It is an ordinary topic now: delete it and create the mirror again, or order truncate-and-restore over a BIDIRECTIONAL link.", m.topic.Name, o.link.Name)
 	}
 	if err := o.refusal[m.topic.ID]; err != nil {
 		return err

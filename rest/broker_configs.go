@@ -21,7 +21,7 @@ func (c *call) brokerScope() (int32, error) {
 		return 0, err
 	}
 	if !slices.ContainsFunc(c.Cluster.Brokers(), func(b Broker) bool { return b.ID == id }) {
-		return 0, notFound("Broker %d cannot be found.", id)
+		return 0, noBroker(id)
 	}
 	return id, nil
 }

@@ -377,3 +377,13 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 		t.Errorf("got %d %s", response.StatusCode, response.Header)
 	}
 }
+
+// everything is all that the cluster shows.
+func everything(t *testing.T, c *resttest.Cluster) string {
+	t.Helper()
+	out := ""
+	for _, path := range []string{"/links", "/links/-/mirrors", "/links/live/configs", "/topics", "/topics/plain/configs", "/topics/plain/partitions"} {
+		out += mustDo(t, c, 200, "GET", base+path, "")
+	}
+	return out
+}

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"cmp"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -52,9 +53,13 @@ func (c *call) pathInt(key, what string) (int32, error) {
 	text := c.r.PathValue(key)
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
-		return 0, badRequest("A %s is a number, not '%s'.", what, text)
+		return 0, badRequest("A %s is a whole number from 0 to %d, not '%s'.", what, math.MaxInt32, text)
 	}
 	return int32(n), nil
+}
+
+func noBroker(id int32) error {
+	return notFound("Broker %d cannot be found. GET …/brokers lists those there are.", id)
 }
 
 func listBrokers(c *call) error {
@@ -76,7 +81,7 @@ func getBroker(c *call) error {
 			return c.json(http.StatusOK, c.brokerJSON(b))
 		}
 	}
-	return notFound("Broker %d cannot be found.", id)
+	return noBroker(id)
 }
 
 func (c *call) brokerJSON(b Broker) api.Broker {

@@ -28,7 +28,7 @@ func (c *call) member() (Member, error) {
 			return m, nil
 		}
 	}
-	return Member{}, notFound("Consumer group '%s' has no member '%s'.", g.ID, id)
+	return Member{}, notFound("Consumer group '%s' has no member '%s'. GET …/consumers lists those it has.", g.ID, id)
 }
 
 // assigned is what a member owns by topic and partition, those on topics the caller may DESCRIBE.
@@ -63,7 +63,7 @@ func getAssignment(c *call) error {
 	}
 	wanted := Owned{Topic: c.r.PathValue("topic_name"), Partition: partition}
 	if !slices.Contains(c.assigned(m), wanted) {
-		return notFound("Consumer '%s' does not own partition %d of topic '%s'.", m.ID, partition, wanted.Topic)
+		return notFound("Consumer '%s' does not own partition %d of topic '%s'. GET …/assignments lists those it owns.", m.ID, partition, wanted.Topic)
 	}
 	return c.json(http.StatusOK, c.assignmentJSON(m, wanted))
 }

@@ -91,12 +91,16 @@ func checkSelection(rq api.AlterMirrorsRequest) error {
 	case len(rq.MirrorTopicNames) > 0 && rq.MirrorTopicNamePattern != "":
 		return badRequest("Both mirror_topic_names and mirror_topic_name_pattern are given. Give one.")
 	case slices.Contains(rq.MirrorTopicNames, ""):
-		return badRequest("The field 'mirror_topic_names' has an empty name.")
+		return badRequest("The field 'mirror_topic_names' has an empty name. Leave it out.")
 	}
 	if _, err := regexp.Compile(rq.MirrorTopicNamePattern); err != nil {
-		return badRequest("The field 'mirror_topic_name_pattern' is no regular expression: %v.", err)
+		return badPattern(err)
 	}
 	return nil
+}
+
+func badPattern(err error) error {
+	return badRequest("The field 'mirror_topic_name_pattern' is no regular expression: %v. Put a \\ before characters that stand for themselves, or name the topics.", err)
 }
 
 // orderable parts the topics that the caller may order from those denied. Without ACLs
@@ -129,7 +133,7 @@ func (c *call) orderable(verb link.Verb, rq api.AlterMirrorsRequest) (topics []s
 func (c *call) matching(pattern string) ([]string, error) {
 	whole, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
 	if err != nil {
-		return nil, badRequest("The field 'mirror_topic_name_pattern' is no regular expression: %v.", err)
+		return nil, badPattern(err)
 	}
 	mirrors, err := c.Links.Mirrors(c.linkName(), "")
 	if err != nil {

@@ -79,7 +79,7 @@ func createMirror(c *call) error {
 func mirrorSpec(rq api.CreateMirrorRequest) (link.MirrorSpec, error) {
 	spec := link.MirrorSpec{SourceTopic: rq.SourceTopicName, MirrorTopic: rq.MirrorTopicName}
 	if rq.SourceTopicName == "" {
-		return spec, badRequest("The field 'source_topic_name' is missing.")
+		return spec, badRequest("The field 'source_topic_name' is missing; it is the topic's name on the source cluster.")
 	}
 	for _, name := range []string{rq.SourceTopicName, rq.MirrorTopicName} {
 		if err := kafka.CheckTopicName(name); name != "" && err != nil {

@@ -27,7 +27,7 @@ func escape(name string) string { return url.PathEscape(name) }
 // checkPath refuses names in the path that cannot be of anything, before the domain is asked.
 func (c *call) checkPath() error {
 	if id := c.r.PathValue("cluster_id"); id != "" && id != c.Cluster.ID() {
-		return notFound("Cluster %s cannot be found. This cluster is %s.", id, c.Cluster.ID())
+		return notFound("Cluster %s cannot be found. This cluster is %s: use that id, or the address of the other cluster.", id, c.Cluster.ID())
 	}
 	if name, ok := c.pathHas("link_name"); ok && !(name == anyLink && c.listsMirrors()) {
 		if err := checkLinkName(name); err != nil {
@@ -69,7 +69,7 @@ func checkLinkName(name string) error {
 	default:
 		return nil
 	}
-	return badRequest("Invalid Cluster Link Name: %s.", why)
+	return badRequest("Invalid Cluster Link Name: %s. A link's name is 1 to %d ASCII letters, digits, '.', '_' and '-'.", why, linkNameMax)
 }
 
 func notInName(c rune) bool {
@@ -112,13 +112,13 @@ func (c *call) body(out any, empty emptyBody) error {
 		if errors.As(err, &tooBig) {
 			return err
 		}
-		return badRequest("The request body broke off: %v.", err)
+		return badRequest("The request body broke off: %v. Send all of it within %v.", err, bodyTime)
 	}
 	if len(strings.TrimSpace(string(raw))) == 0 {
 		if empty == bodyOptional {
 			return nil
 		}
-		return badRequest("The request has no body; it takes a JSON object.")
+		return badRequest("The request has no body; it takes a JSON object, as /openapi.yaml describes it.")
 	}
 	c.ordered.note(raw)
 	if err := json.Unmarshal(raw, out); err != nil {
@@ -168,9 +168,9 @@ func badJSON(err error) error {
 	}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return badRequest("The request body is not JSON: %v at byte %d.", syntax, syntax.Offset)
+		return badRequest("The request body is not JSON: %v at byte %d. Send one JSON object.", syntax, syntax.Offset)
 	}
-	return badRequest("The request body is not JSON: %v.", err)
+	return badRequest("The request body is not JSON: %v. Send one JSON object.", err)
 }
 
 // jsonName says in JSON's words what a Go type is read from.
@@ -197,10 +197,10 @@ func settings(configs []api.ConfigData) (map[string]string, error) {
 	seen := map[string]bool{}
 	for i, cfg := range configs {
 		if cfg.Name == "" {
-			return nil, badRequest("The field 'configs[%d].name' is missing.", i)
+			return nil, badRequest("The field 'configs[%d].name' is missing; it is the name of a config, as \"retention.ms\".", i)
 		}
 		if seen[cfg.Name] {
-			return nil, badRequest("The config '%s' is given twice.", cfg.Name)
+			return nil, badRequest("The config '%s' is given twice. Give it once.", cfg.Name)
 		}
 		seen[cfg.Name] = true
 		if cfg.Value != nil {
@@ -218,10 +218,10 @@ func changes(batch []api.AlterConfig) ([]ConfigChange, error) {
 	var out []ConfigChange
 	for i, change := range batch {
 		if change.Name == "" {
-			return nil, badRequest("The field 'data[%d].name' is missing.", i)
+			return nil, badRequest("The field 'data[%d].name' is missing; it is the name of a config, as \"retention.ms\".", i)
 		}
 		if slices.ContainsFunc(out, func(c ConfigChange) bool { return c.Name == change.Name }) {
-			return nil, badRequest("The config '%s' is given twice.", change.Name)
+			return nil, badRequest("The config '%s' is given twice. Give it once.", change.Name)
 		}
 		value, err := changeValue(i, change)
 		if err != nil {

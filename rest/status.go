@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link"
@@ -84,7 +85,7 @@ func failureOf(err error, about subject) *failure {
 	}
 	var tooBig *http.MaxBytesError
 	if errors.As(err, &tooBig) {
-		return &failure{status: 413, code: 413, text: fmt.Sprintf("The request body is longer than %d bytes.", tooBig.Limit)}
+		return &failure{status: 413, code: 413, text: fmt.Sprintf("The request body is longer than %d bytes. Split it into several requests.", tooBig.Limit)}
 	}
 	switch kafka.CodeOf(err) {
 	case kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed, kafka.TransactionalIDAuthorizationFailed:
@@ -135,8 +136,8 @@ func absent(order *link.Error, about subject) string {
 
 // kafkaFailure is the row of a protocol error, by kafka-rest's table.
 func kafkaFailure(err error) *failure {
-	f := &failure{text: textOf(err)}
 	code := kafka.CodeOf(err)
+	f := &failure{text: remedied(textOf(err), code)}
 	switch code {
 	case kafka.InvalidRequest, kafka.InvalidConfig, kafka.PolicyViolation, kafka.TopicAlreadyExists, kafka.InvalidReplicationFactor,
 		kafka.InvalidPartitions, kafka.InvalidReplicaAssignment, kafka.InvalidTopicException, kafka.SecurityDisabled, kafka.TopicDeletionDisabled,
@@ -164,6 +165,28 @@ func kafkaFailure(err error) *failure {
 		}
 	}
 	return f
+}
+
+// remedies is what to do about refusals whose words, Kafka's own, say only what is wrong.
+var remedies = map[kafka.ErrorCode]string{
+	kafka.TopicAlreadyExists:        "Choose another name, or delete the topic that is there.",
+	kafka.UnknownTopicOrPartition:   "GET …/topics and 'hawser topic list' show those there are.",
+	kafka.GroupIDNotFound:           "GET …/consumer-groups and 'hawser group list' show those there are.",
+	kafka.InvalidTopicException:     "Choose another name.",
+	kafka.InvalidReplicationFactor:  "Give at most the number of brokers, or -1 for the default.",
+	kafka.InvalidPartitions:         "The number of partitions can be raised, never lowered.",
+	kafka.NonEmptyGroup:             "Stop its consumers first.",
+	kafka.ThrottlingQuotaExceeded:   "Wait a moment and try again.",
+	kafka.RequestTimedOut:           "Try again.",
+	kafka.CoordinatorNotAvailable:   "Try again in a moment.",
+	kafka.CoordinatorLoadInProgress: "Try again in a moment.",
+}
+
+func remedied(text string, code kafka.ErrorCode) string {
+	if remedy := remedies[code]; remedy != "" {
+		return strings.TrimRight(text, ". ") + ". " + remedy
+	}
+	return text
 }
 
 func internalFailure(err error) *failure {

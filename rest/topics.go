@@ -67,7 +67,7 @@ const partitionsMax = 100_000
 func topicSpec(rq api.CreateTopicRequest) (TopicSpec, error) {
 	spec := TopicSpec{Name: rq.TopicName}
 	if rq.TopicName == "" {
-		return spec, badRequest("The field 'topic_name' is missing.")
+		return spec, badRequest("The field 'topic_name' is missing; it is the new topic's name.")
 	}
 	if err := kafka.CheckTopicName(rq.TopicName); err != nil {
 		return spec, err

@@ -43,7 +43,7 @@ func (c *call) user(name string) (User, error) {
 			return u, nil
 		}
 	}
-	return User{}, notFound("User '%s' has no SCRAM credentials.", name)
+	return User{}, notFound("User '%s' has no SCRAM credentials. GET …/users lists who has; users of sasl.jaas.config are not among them.", name)
 }
 
 // setUser makes a user, or gives one another password.
@@ -54,9 +54,9 @@ func setUser(c *call) error {
 	}
 	switch {
 	case rq.UserName == "":
-		return badRequest("The field 'user_name' is missing.")
+		return badRequest("The field 'user_name' is missing; it is whom the password is for.")
 	case rq.Password == "":
-		return badRequest("The field 'password' is missing.")
+		return badRequest("The field 'password' is missing; to take a user's credentials away use DELETE.")
 	}
 	change := UserChange{Name: rq.UserName, Password: rq.Password, Iterations: defaultIterations}
 	if rq.Iterations != nil {
@@ -88,7 +88,7 @@ func deleteUser(c *call) error {
 		}
 	}
 	if len(mechanisms) == 0 {
-		return notFound("User '%s' has no credentials for %s.", u.Name, wanted)
+		return notFound("User '%s' has no credentials for %s. GET …/users/%s lists those there are.", u.Name, wanted, escape(u.Name))
 	}
 	if err := c.Users.DeleteUser(c.r.Context(), u.Name, mechanisms); err != nil {
 		return err

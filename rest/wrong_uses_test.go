@@ -1,127 +1,262 @@
 package rest_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/hawserio/hawser/broker"
+	"github.com/hawserio/hawser/cli"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link"
 	"github.com/hawserio/hawser/rest/api"
 	"github.com/hawserio/hawser/rest/resttest"
 )
 
-// wrongUse is a request that must be refused, with words that say what is wrong.
+// wrongUse is what somebody does wrong, by REST or on the command line, and what the answer must say: what is
+// wrong, and what to do about it. In all its texts {main}, {source}, {login}, {url} and {dir} stand for what they are in this run.
 type wrongUse struct {
-	method, path, body string // the path is below the cluster unless it begins with a slash
-	status, code       int
-	words              string
+	// order is a method and a path, below the cluster unless it begins with a slash; before them may stand a user.
+	// Or it is a command line without the program's name.
+	order, body string
+	code        int // error_code, of the answer or of its one topic; the command line has none
+	wrong, do   string
 }
 
-var wrongUses = []wrongUse{
-	// Addresses and methods.
-	{"GET", "/kafka/v3/nothing", "", 404, 404, "HTTP 404 Not Found"},
-	{"GET", "/nothing", "", 404, 404, "/openapi.yaml"},
-	{"GET", "links/live/nothing", "", 404, 404, "HTTP 404 Not Found"},
-	{"GET", "links/live/mirrors:promote", "", 405, 405, "takes POST, not GET"},
-	{"PATCH", "links/live", "", 405, 405, "takes DELETE, GET, HEAD"},
-	{"DELETE", "links/live/mirrors/orders", "", 405, 405, "takes GET, HEAD"},
-	{"POST", "/health/live", "", 405, 405, "takes GET"},
-	{"GET", "links//mirrors", "", 400, 400, "empty segment"},
-	{"GET", "links/../links", "", 400, 400, "'..'"},
-	{"GET", "/kafka/v3/clusters/other/links", "", 404, 404, "Cluster other cannot be found. This cluster is " + resttest.ClusterID},
-	// Bodies.
-	{"POST", "links/live/mirrors", "", 400, 400, "has no body"},
-	{"POST", "links/live/mirrors", "{", 400, 400, "not JSON"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":"a"} x`, 400, 400, "not JSON"},
-	{"POST", "links/live/mirrors", `[]`, 400, 400, "must be an object"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":5}`, 400, 400, "'source_topic_name' is a JSON number; it must be a string"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":"a","replication_factor":"3"}`, 400, 400, "'replication_factor' is a JSON string; it must be a whole number"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":"a","configs":{"k":"v"}}`, 400, 400, "'configs' is a JSON object; it must be an array"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":"a","configs":[{"name":"k","value":1}]}`, 400, 400, "configs.value' is a JSON number; it must be a string"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":"a","configs":[{"value":"1"}]}`, 400, 400, "'configs[0].name' is missing"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":"a","configs":[{"name":"k","value":"1"},{"name":"k","value":"2"}]}`, 400, 400, "'k' is given twice"},
-	{"POST", "links/live/mirrors", `{}`, 400, 400, "'source_topic_name' is missing"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":"a b"}`, 400, 40002, "Topic name is invalid"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":"a","mirror_topic_name":"x:promote"}`, 400, 40002, "Topic name is invalid"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":"a","replication_factor":0}`, 400, 400, "'replication_factor' is 0"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":"a","replication_factor":99999}`, 400, 400, "'replication_factor' is 99999"},
-	{"POST", "links/live/mirrors:promote", `{"mirror_topic_names":["orders"],"validate_only":true,"x":"` + strings.Repeat("x", 1<<20) + `"}`, 413, 413, "longer than 1048576 bytes"},
-	// Links.
-	{"POST", "links", `{}`, 400, 400, "link_name is missing"},
-	{"POST", "links?link_name=", `{}`, 400, 400, "Invalid Cluster Link Name: it is empty"},
-	{"POST", "links?link_name=-", `{}`, 400, 400, "Invalid Cluster Link Name"},
-	{"POST", "links?link_name=a%2Fb", `{}`, 400, 400, "Invalid Cluster Link Name"},
-	{"POST", "links?link_name=" + strings.Repeat("x", 201), `{}`, 400, 400, "longer than 200 characters"},
-	{"POST", "links?link_name=new&validate_link=maybe", `{}`, 400, 400, "validate_link is true or false, not 'maybe'"},
-	{"POST", "links?link_name=new&validate_only=1", `{}`, 400, 400, "validate_only is true or false"},
-	{"POST", "links?link_name=new", ``, 400, 40002, "bootstrap.servers is missing"},
-	{"POST", "links?link_name=new", `{"source_cluster_id":"a","remote_cluster_id":"b"}`, 400, 400, "two other clusters"},
-	{"POST", "links?link_name=new", `{"configs":[{"name":"bootstrap.servers","value":"a:1"},{"name":"boostrap","value":"x"}]}`, 400, 40002, "Unknown link config 'boostrap'"},
-	{"POST", "links?link_name=live", `{"configs":[{"name":"bootstrap.servers","value":"a:1"}]}`, 409, 40902, "Cluster link 'live' already exists"},
-	{"GET", "links/gone", "", 404, 404, "The cluster link doesn't exist: Cluster link 'gone' does not exist."},
-	{"GET", "links/-", "", 400, 400, "'-' has a meaning of its own"},
-	{"GET", "links/live?include_tasks=yes", "", 400, 400, "include_tasks is true or false"},
-	{"DELETE", "links/gone", "", 404, 404, "does not exist"},
-	{"DELETE", "links/live", "", 409, 40903, "2 mirror topics that are not stopped: orders, paused"},
-	{"DELETE", "links/live?validate_only=true", "", 409, 40903, "orders"},
-	{"GET", "links/gone/configs", "", 404, 404, "does not exist"},
-	{"GET", "links/live/configs/no.such", "", 404, 404, "has no config 'no.such'"},
-	{"PUT", "links/live/configs/acl.filters", `{}`, 400, 400, "'value' is missing"},
-	{"PUT", "links/live/configs/acl.filters", `{"value":true}`, 400, 400, "'value' is a JSON bool; it must be a string"},
-	{"PUT", "links/live/configs/no.such", `{"value":"x"}`, 400, 40002, "Unknown link config"},
-	{"PUT", "links/live/configs/link.mode", `{"value":"SOURCE"}`, 400, 40002, "Create a new link"},
-	{"DELETE", "links/live/configs/no.such", ``, 400, 40002, "Unknown link config"},
-	{"PUT", "links/live/configs:alter", `{}`, 400, 400, "'data' is missing"},
-	{"PUT", "links/live/configs:alter", `{"data":[{"name":"acl.filters","value":"x","operation":"APPEND"}]}`, 400, 400, "must be SET or DELETE"},
-	{"PUT", "links/live/configs:alter", `{"data":[{"name":"acl.filters"}]}`, 400, 400, "use the operation DELETE"},
-	{"PUT", "links/live/configs:alter", `{"data":[{"value":"x"}]}`, 400, 400, "'data[0].name' is missing"},
-	{"PUT", "links/live/configs:alter", `{"data":[{"name":"a","value":"x"},{"name":"a","value":"y"}]}`, 400, 400, "given twice"},
-	// Mirrors.
-	{"GET", "links/gone/mirrors", "", 404, 404, "does not exist"},
-	{"GET", "links/-/mirrors?mirror_status=HAPPY", "", 400, 400, "must be one of ACTIVE, FAILED"},
-	{"GET", "links/live/mirrors/gone", "", 404, 404, "The mirror topic doesn't exist: Topic 'gone'"},
-	{"GET", "links/gone/mirrors/orders", "", 404, 404, "The cluster link doesn't exist: "},
-	{"GET", "links/live/mirrors/x:promote", "", 400, 40002, "Topic name is invalid"},
-	{"GET", "links/live/mirrors/orders?include_state_transition_errors=x", "", 400, 400, "is true or false"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":"orders"}`, 400, 40002, "Topic 'orders' already exists"},
-	{"POST", "links/live/mirrors", `{"source_topic_name":"a","mirror_topic_name":"b"}`, 400, 40002, "renaming"},
-	{"POST", "links/gone/mirrors", `{"source_topic_name":"a"}`, 404, 404, "does not exist"},
-	{"POST", "links/-/mirrors", `{"source_topic_name":"a"}`, 400, 400, "Invalid Cluster Link Name"},
-	{"POST", "links/gone/mirrors:promote", `{"mirror_topic_names":["a"]}`, 404, 404, "does not exist"},
-	{"POST", "links/live/mirrors:promote", `{}`, 400, 400, "No mirror topics are named"},
-	{"POST", "links/live/mirrors:promote", `{"mirror_topic_names":[]}`, 400, 400, "No mirror topics are named"},
-	{"POST", "links/live/mirrors:promote", `{"mirror_topic_names":[""]}`, 400, 400, "empty name"},
-	{"POST", "links/live/mirrors:promote", `{"mirror_topic_names":"orders"}`, 400, 400, "'mirror_topic_names' is a JSON string; it must be an array"},
-	{"POST", "links/live/mirrors:promote", `{"mirror_topic_names":["a"],"mirror_topic_name_pattern":".*"}`, 400, 400, "Give one"},
-	{"POST", "links/live/mirrors:promote", `{"mirror_topic_name_pattern":"("}`, 400, 400, "no regular expression"},
-	{"POST", "links/live/mirrors:explode", `{"mirror_topic_names":["a"]}`, 404, 404, "HTTP 404 Not Found"},
-	{"POST", "links/live/mirrors:pause?validate_only=x", `{"mirror_topic_names":["a"]}`, 400, 400, "validate_only"},
-	// Topics, partitions, brokers, groups.
-	{"POST", "topics", `{}`, 400, 400, "'topic_name' is missing"},
-	{"POST", "topics", `{"topic_name":".."}`, 400, 40002, "Topic name is invalid"},
-	{"POST", "topics", `{"topic_name":"` + strings.Repeat("x", 250) + `"}`, 400, 40002, "longer than the max allowed length 249"},
-	{"POST", "topics", `{"topic_name":"t","partitions_count":0}`, 400, 400, "'partitions_count' is 0"},
-	{"POST", "topics", `{"topic_name":"t","partitions_count":1.5}`, 400, 400, "whole number"},
-	{"POST", "topics", `{"topic_name":"t","partitions_count":3000000000}`, 400, 400, "whole number"},
-	{"POST", "topics", `{"topic_name":"t","replication_factor":3}`, 400, 40002, "larger than available brokers"},
-	{"POST", "topics", `{"topic_name":"t","configs":[{"name":"clean.policy","value":"x"}]}`, 400, 40002, "Unknown topic config name"},
-	{"POST", "topics", `{"topic_name":"plain"}`, 400, 40002, "already exists"},
-	{"GET", "topics/gone", "", 404, 40403, "Topic 'gone' does not exist"},
-	{"DELETE", "topics/gone", "", 404, 40403, "does not exist"},
-	{"PATCH", "topics/plain", `{}`, 400, 400, "'partitions_count' must be"},
-	{"PATCH", "topics/plain", `{"partitions_count":1}`, 400, 40002, "not be an increase"},
-	{"GET", "topics/plain/configs/no.such", "", 404, 404, "has no config"},
-	{"POST", "topics/plain/configs:alter", `{"data":[{"name":"no.such","value":"x"}]}`, 400, 40002, "Unknown topic config name"},
-	{"GET", "topics/plain/partitions/7", "", 404, 40403, "has no partition 7; it has 1"},
-	{"GET", "topics/plain/partitions/first", "", 400, 400, "is a number, not 'first'"},
-	{"GET", "topics/plain/partitions/0/replicas/9", "", 404, 404, "no replica on broker 9"},
-	{"GET", "brokers/9", "", 404, 404, "Broker 9 cannot be found"},
-	{"GET", "brokers/99999999999", "", 400, 400, "is a number"},
-	{"GET", "consumer-groups/gone", "", 404, 404, "'gone' cannot be found"},
-	{"GET", "consumer-groups/gone/lags", "", 404, 404, "'gone' cannot be found"},
+// wrongUsesMin is how many there must be.
+const wrongUsesMin = 60
+
+// mayNotShow is what no answer may hold: our own insides.
+var mayNotShow = regexp.MustCompile(`goroutine \d|\.go:\d|panic|runtime error|0x[0-9a-f]{8}|Internal Server Error|%!`)
+
+// world is a running broker with links in several conditions, and another one as their source.
+type world struct {
+	main, source *broker.Broker
+	checker      *resttest.Checker
+	names        *strings.Replacer
+	url          string
+}
+
+var passwords = map[string]string{"alice": "alice-secret", "bob": "bob-secret", "mallory": "guessed"}
+
+func started(t *testing.T, users string) *broker.Broker {
+	t.Helper()
+	b, err := broker.Start(t.Context(), broker.Config{Dir: t.TempDir(), HTTP: "127.0.0.1:0", NodeID: 1, Settings: map[string]string{
+		"listeners":             "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users":           "User:ANONYMOUS",
+		"sasl.jaas.config":      "org.apache.kafka.common.security.plain.PlainLoginModule required " + users + ";",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{main: started(t, `user_alice="alice-secret"`), source: started(t, `user_bob="bob-secret"`), checker: resttest.NewChecker(t)}
+	w.url = "http://" + w.main.HTTPAddress()
+	login := w.source.ListenerAddress("SASL_PLAINTEXT")
+	w.names = strings.NewReplacer("{main}", w.main.KafkaAddress(), "{source}", w.source.KafkaAddress(), "{login}", login, "{url}", w.url, "{dir}", t.TempDir(),
+		"{id}", w.main.ClusterID(), "{source-id}", w.source.ClusterID())
+	for _, topic := range []string{"orders", "paused", "stopped", "secret", "more"} {
+		w.must(t, "--url http://"+w.source.HTTPAddress()+" topic create "+topic)
+	}
+	for _, right := range []string{"READ", "DESCRIBE", "DESCRIBE_CONFIGS"} {
+		w.must(t, "--url http://"+w.source.HTTPAddress()+" acl create --allow --principal User:bob --operations "+right+" --topic orders")
+	}
+	bob := `security.protocol=SASL_PLAINTEXT,sasl.mechanism=PLAIN,sasl.jaas.config=x.PlainLoginModule required username="bob" password="bob-secret";`
+	for _, order := range []string{
+		"link create live --source-bootstrap-server {source}",
+		"link create prefixed --source-bootstrap-server {source} --config cluster.link.prefix=eu.",
+		"link create dead --source-bootstrap-server 127.0.0.1:1 --no-validate",
+		"link create half --destination-cluster {source-id} --destination-bootstrap-server 127.0.0.1:1 --no-validate",
+		"mirror create orders --link live", "mirror create paused --link live", "mirror create stopped --link live",
+		"mirror pause paused", "mirror failover stopped --wait", "topic create plain", "topic create a.b",
+		"acl create --allow --principal User:alice --operations DESCRIBE --cluster-scope",
+	} {
+		w.must(t, order)
+	}
+	w.must(t, "link create poor --source-bootstrap-server {login} --config", bob)
+	return w
+}
+
+// must is a command line that has to succeed. last is one more argument, which may have blanks.
+func (w *world) must(t *testing.T, line string, last ...string) {
+	t.Helper()
+	if code, out := w.command(t, line, last...); code != 0 {
+		t.Fatalf("hawser %s: %s", line, out)
+	}
+}
+
+// command runs a command line and answers what it printed to stderr, or to stdout when there is nothing.
+func (w *world) command(t *testing.T, line string, last ...string) (int, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	t.Setenv("HAWSER_REST_URL", w.url)
+	t.Setenv("HAWSER_REST_PASSWORD", passwords["alice"])
+	args := strings.Fields(line)
+	for i, arg := range args {
+		args[i] = w.names.Replace(arg)
+	}
+	var out, err bytes.Buffer
+	code := cli.Main(ctx, append(args, last...), &out, &err, cli.Hooks{Version: "test", In: strings.NewReader("a record\n")})
+	if err.Len() == 0 {
+		return code, out.String()
+	}
+	return code, err.String()
+}
+
+// request sends one order by REST and answers its status, and the error's code and words.
+func (w *world) request(t *testing.T, use wrongUse) (status, code int, text string) {
+	t.Helper()
+	words := strings.SplitN(use.order, " ", 3)
+	user := ""
+	if passwords[words[0]] != "" {
+		user, words = words[0], words[1:]
+	}
+	method, path := words[0], w.names.Replace(words[1])
+	if !strings.HasPrefix(path, "/") {
+		path = "/kafka/v3/clusters/" + w.main.ClusterID() + "/" + path
+	}
+	rq, err := http.NewRequestWithContext(t.Context(), method, w.url+path, strings.NewReader(w.names.Replace(use.body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if use.body != "" {
+		rq.Header.Set("Content-Type", "application/json")
+	}
+	if user != "" {
+		rq.SetBasicAuth(user, passwords[user])
+	}
+	rs, err := http.DefaultClient.Do(rq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rs.Body.Close()
+	raw, err := io.ReadAll(rs.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.checker.Check(rq, rs.StatusCode, rs.Header, raw); err != nil {
+		t.Error(err)
+	}
+	if rs.StatusCode == 405 && rs.Header.Get("Allow") == "" {
+		t.Error("405 without Allow")
+	}
+	code, text = refusal(t, rs.StatusCode, raw)
+	return rs.StatusCode, code, text
+}
+
+// refusal is the error of an answer, or that of its one topic where the order was taken and the topic refused.
+func refusal(t *testing.T, status int, raw []byte) (int, string) {
+	t.Helper()
+	if status == http.StatusOK {
+		var topics api.List[api.AlteredMirror]
+		if err := json.Unmarshal(raw, &topics); err != nil || len(topics.Data) != 1 || topics.Data[0].ErrorCode == nil {
+			t.Fatalf("200 %s", raw)
+		}
+		return int(*topics.Data[0].ErrorCode), *topics.Data[0].ErrorMessage
+	}
+	var body api.Error
+	if err := json.Unmarshal(raw, &body); err != nil {
+		t.Fatalf("%d %s: %v", status, raw, err)
+	}
+	return body.Code, body.Message
+}
+
+// TestWrongUses makes every mistake of the tables against a running broker: each answer says what is wrong and what
+// to do, none is a 5xx or shows our insides, and nothing is left behind.
+func TestWrongUses(t *testing.T) {
+	w := newWorld(t)
+	before := w.everything(t)
+	for _, use := range wrongRequests {
+		t.Run(fmt.Sprintf("%.70s %.50s", use.order, use.body), func(t *testing.T) {
+			status, code, text := w.request(t, use)
+			if status >= 500 || code != use.code {
+				t.Errorf("got %d/%d, want code %d", status, code, use.code)
+			}
+			w.check(t, use, text)
+		})
+	}
+	for _, use := range wrongCommands {
+		t.Run(fmt.Sprintf("hawser %.90s", use.order), func(t *testing.T) {
+			code, text := w.command(t, use.order)
+			if code != 1 {
+				t.Errorf("exit code %d", code)
+			}
+			w.check(t, use, text)
+		})
+	}
+	if after := w.everything(t); after != before {
+		t.Errorf("refused orders left something behind: %q\nor took away: %q", missing(after, before), missing(before, after))
+	}
+	n := len(wrongRequests) + len(wrongCommands)
+	t.Logf("%d mistakes: %d by REST, %d on the command line", n, len(wrongRequests), len(wrongCommands))
+	if n < wrongUsesMin {
+		t.Errorf("%d mistakes, want %d at least", n, wrongUsesMin)
+	}
+}
+
+func (w *world) check(t *testing.T, use wrongUse, text string) {
+	t.Helper()
+	for what, words := range map[string]string{"what is wrong": use.wrong, "what to do": use.do} {
+		if words == "" || !strings.Contains(text, w.names.Replace(words)) {
+			t.Errorf("%s, %q, is not in\n%s", what, words, text)
+		}
+	}
+	if found := mayNotShow.FindString(text); found != "" {
+		t.Errorf("%q in\n%s", found, text)
+	}
+}
+
+// everything is what orders may leave behind: names, states and configs.
+func (w *world) everything(t *testing.T) string {
+	t.Helper()
+	var out strings.Builder
+	for _, line := range []string{"link configuration list live -o json", "topic list -o json", "topic configuration list plain -o json", "acl list -o json", "user list -o json"} {
+		code, text := w.command(t, line)
+		if code != 0 {
+			t.Fatalf("hawser %s: %s", line, text)
+		}
+		out.WriteString(text)
+	}
+	for _, line := range []string{"link list -o json", "mirror list -o json"} {
+		var rows []struct {
+			Link   string `json:"link_name"`
+			Topic  string `json:"mirror_topic_name"`
+			Status string `json:"mirror_status"` // a link's state changes by itself
+		}
+		_, text := w.command(t, line)
+		if err := json.Unmarshal([]byte(text), &rows); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			fmt.Fprintln(&out, row.Link, row.Topic, row.Status)
+		}
+	}
+	return out.String()
+}
+
+// missing is the lines that only the first text has.
+func missing(has, hasNot string) []string {
+	return slices.DeleteFunc(strings.Split(has, "\n"), func(line string) bool { return strings.Contains(hasNot, line) })
 }
 
 // aCluster has a link "live" with an active, a paused and a stopped mirror, and a topic "plain".
@@ -136,43 +271,6 @@ func aCluster(t *testing.T) *resttest.Cluster {
 	mustDo(t, c, 200, "POST", base+"/links/live/mirrors:promote", `{"mirror_topic_names":["stopped"]}`)
 	mustDo(t, c, 201, "POST", base+"/topics", `{"topic_name":"plain"}`)
 	return c
-}
-
-func TestWrongUses(t *testing.T) {
-	c := aCluster(t)
-	before := everything(t, c)
-	for _, use := range wrongUses {
-		path := use.path
-		if !strings.HasPrefix(path, "/") {
-			path = base + "/" + path
-		}
-		t.Run(fmt.Sprintf("%s %.60s %.50s", use.method, use.path, use.body), func(t *testing.T) {
-			got := ask(t, c, use.method, path, use.body)
-			var body api.Error
-			if err := json.Unmarshal([]byte(got.body), &body); err != nil {
-				t.Fatalf("%d %s: %v", got.status, got.body, err)
-			}
-			if got.status != use.status || body.Code != use.code || !strings.Contains(body.Message, use.words) {
-				t.Errorf("got %d/%d %s\nwant %d/%d with %q", got.status, body.Code, body.Message, use.status, use.code, use.words)
-			}
-			if got.status == 405 && got.header.Get("Allow") == "" {
-				t.Error("405 without Allow")
-			}
-		})
-	}
-	if after := everything(t, c); after != before {
-		t.Errorf("refused requests left something behind:\n%s\nbefore:\n%s", after, before)
-	}
-}
-
-// everything is all that the cluster shows.
-func everything(t *testing.T, c *resttest.Cluster) string {
-	t.Helper()
-	out := ""
-	for _, path := range []string{"/links", "/links/-/mirrors", "/links/live/configs", "/topics", "/topics/plain/configs", "/topics/plain/partitions"} {
-		out += mustDo(t, c, 200, "GET", base+path, "")
-	}
-	return out
 }
 
 func TestForeignContentTypesAreRefused(t *testing.T) {

@@ -39,7 +39,7 @@ func ParseTopicFilters(text string) (Filters, error) {
 	var doc struct {
 		Filters *[]Filter `json:"topicFilters"`
 	}
-	if err := parseFilters(text, &doc); err != nil {
+	if err := parseFilters("topicFilters", text, &doc); err != nil {
 		return Filters{}, fmt.Errorf("auto.create.mirror.topics.filters: %w", err)
 	}
 	return checkFilters("auto.create.mirror.topics.filters", "topicFilters", text, doc.Filters)
@@ -50,20 +50,20 @@ func ParseGroupFilters(text string) (Filters, error) {
 	var doc struct {
 		Filters *[]Filter `json:"groupFilters"`
 	}
-	if err := parseFilters(text, &doc); err != nil {
+	if err := parseFilters("groupFilters", text, &doc); err != nil {
 		return Filters{}, fmt.Errorf("consumer.offset.group.filters: %w", err)
 	}
 	return checkFilters("consumer.offset.group.filters", "groupFilters", text, doc.Filters)
 }
 
-func parseFilters(text string, into any) error {
+func parseFilters(field, text string, into any) error {
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return fmt.Errorf("is not the JSON that is wanted: %w", err)
+		return fmt.Errorf(`is not JSON as {"%s":[{"name":"orders","patternType":"LITERAL","filterType":"INCLUDE"}]}: %w`, field, err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("has text after its JSON object")

@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(e.Err.Error())
 	if e.Hint != "" {
-		b.WriteString(". " + e.Hint)
+		return strings.TrimRight(b.String(), ".?") + ". " + e.Hint
 	}
 	return b.String()
 }
@@ -110,6 +110,12 @@ func (c *Cluster) classify(err error, address string) error {
 	return e
 }
 
+// silent says that a broker closed the connection at the first request, as one does that waits for a login.
+func silent(err error) bool {
+	var firstEOF *kgo.ErrFirstReadEOF
+	return errors.As(err, &firstEOF)
+}
+
 // hungUp says that a broker took the connection and closed it without a word.
 func hungUp(err error) bool {
 	var firstEOF *kgo.ErrFirstReadEOF
@@ -124,6 +130,8 @@ func classOf(err error) (Class, string) {
 			return Timeout, ""
 		}
 		return Unresolvable, ""
+	case isAuth(err) && silent(err):
+		return Auth, "The broker's listener wants a login: set security.protocol to SASL_SSL or SASL_PLAINTEXT, sasl.mechanism and sasl.jaas.config."
 	case isAuth(err):
 		return Auth, ""
 	case isTLS(err):
