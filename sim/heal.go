@@ -55,14 +55,25 @@ func (w *world) quiet(do func()) {
 	w.check()
 }
 
-// roundsMax is in how many rounds everything must have settled.
-const roundsMax = 60
+// Everything must have settled in roundsMax rounds, and when idleRounds have brought nothing new, nothing will: a turn
+// that begins when the faults end comes in small steps, with questions that change nothing between them.
+const (
+	roundsMax  = 400
+	idleRounds = 60
+)
 
 // rounds lets clusters and net work until nothing happens any more.
 func (w *world) rounds() {
+	seen, idle := w.progress(), 0
 	for range roundsMax {
+		if now := w.progress(); now != seen {
+			seen, idle = now, 0
+		}
 		if w.err != nil {
 			return
+		}
+		if idle++; idle > idleRounds {
+			break
 		}
 		for _, c := range w.clusters {
 			if c.shell != nil {
@@ -80,6 +91,21 @@ func (w *world) rounds() {
 		}
 	}
 	w.pass(5 * time.Second)
+}
+
+// progress is a number that is another one after each state that was stored, record that was taken and cluster that started.
+func (w *world) progress() int64 {
+	var sum int64
+	for _, c := range w.clusters {
+		if c.plain != nil || c.topic == nil || c.shell == nil {
+			continue
+		}
+		sum += int64(c.shell.round)
+		for p := range c.topic.Partitions {
+			sum += int64(c.part(p).Offsets().LogEnd)
+		}
+	}
+	return sum
 }
 
 func (w *world) settled() bool {
