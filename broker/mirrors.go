@@ -53,6 +53,7 @@ func mirrorSpec(spec handler.NewMirror) link.MirrorSpec {
 var verbs = map[string]link.Verb{
 	"promote":              link.Promote,
 	"failover":             link.Failover,
+	"force-failover":       link.ForceFailover,
 	"pause":                link.Pause,
 	"resume":               link.Resume,
 	"reverse-and-start":    link.ReverseAndStart,

@@ -2,14 +2,17 @@ package broker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hawserio/hawser/broker"
 	"github.com/hawserio/hawser/rest/api"
 	rest "github.com/hawserio/hawser/rest/client"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -155,6 +158,15 @@ func TestC56_DryRunsOfReverseAndRestoreChangeNothing(t *testing.T) {
 	}
 }
 
+// orderByAdmin gives an order as any AdminClient does.
+func (s *site) orderByAdmin(topic, verb string) error {
+	rs, err := kadm.NewClient(s.kgo).AlterTopicConfigs(within(s.t), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "hawser.mirror.order", Value: &verb}}, topic)
+	if err == nil {
+		err = rs[0].Err
+	}
+	return err
+}
+
 func TestAdminClientReversesAndRestores(t *testing.T) {
 	t.Parallel()
 	a, b := twoSites(t)
@@ -162,13 +174,7 @@ func TestAdminClientReversesAndRestores(t *testing.T) {
 	a.must(a.put("t", 1, 2, "x"))
 	b.mirror("t")
 	b.ends("t", 1, 2)
-	order := func(s *site, verb string) error {
-		rs, err := kadm.NewClient(s.kgo).AlterTopicConfigs(within(t), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "hawser.mirror.order", Value: &verb}}, "t")
-		if err == nil {
-			err = rs[0].Err
-		}
-		return err
-	}
+	order := func(s *site, verb string) error { return s.orderByAdmin("t", verb) }
 	b.must(order(b, "failover"))
 	b.status("t", "STOPPED")
 	b.must(b.put("t", 1, 1, "kept"))
@@ -176,16 +182,8 @@ func TestAdminClientReversesAndRestores(t *testing.T) {
 	a.must(order(a, "truncate-and-restore"))
 	a.status("t", "ACTIVE")
 	a.ends("t", 1, 3)
-	// The other side is asked to give its pledge back only after ACTIVE is stored, and is not frozen before.
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		err := order(a, "reverse-and-start")
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	// The other side is asked to give its pledge back only after ACTIVE is stored: the order waits for that.
+	a.must(order(a, "reverse-and-start"))
 	a.status("t", "STOPPED")
 	b.status("t", "ACTIVE")
 	same(t, a, b, "t", 1)
@@ -247,6 +245,57 @@ func TestT1_AnUnreleasedPledgeIsAskedAbout(t *testing.T) {
 	a.must(a.put("t", 1, 1, "more"))
 	level(t, a, b, "t")
 	same(t, a, b, "t", 1)
+}
+
+// Rule T1: A is lost for good after it has cut its tail off. B's topic is pledged to it, and can be neither deleted nor restored from a
+// third, until an operator takes the pledge back by force; A, should it come back, is a mirror of B.
+func TestT1_APledgeToALostClusterIsTakenBack(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	split(t, a, b, 1)
+	a.alter("cluster.link.paused", "true")
+	a.mustOrder("truncate-and-restore", "t")
+	a.status("t", "PENDING_RESTORE")
+	a.transition("t", "paused")
+	address, lost := a.b.KafkaAddress(), a.b.ClusterID()
+	a.kgo.Close()
+	stop(t, a.b)
+
+	b.transition("t", "pledged")
+	b.refused("failover", "t", "already stopped", "pledged", lost, "force")
+	admin := kadm.NewClient(b.kgo)
+	gone, err := admin.DeleteTopics(within(t), "t")
+	if err != nil || !errors.Is(gone["t"].Err, kerr.InvalidRequest) || !strings.Contains(gone["t"].ErrMessage, lost) || !strings.Contains(gone["t"].ErrMessage, "force") {
+		t.Errorf("deleting a pledged topic: %+v, %v", gone["t"], err)
+	}
+	if err := b.rest.DeleteTopic(within(t), "t"); err == nil || !strings.Contains(err.Error(), lost) {
+		t.Errorf("deleting a pledged topic over REST: %v", err)
+	}
+	if err := b.rest.DeleteLink(within(t), "ab", rest.DeleteOptions{}); err == nil || !strings.Contains(err.Error(), "pledged") {
+		t.Errorf("deleting its link: %v", err)
+	}
+	dry := b.order("failover?force=true", rest.ValidateOnly, "t")[0]
+	if dry.ErrorMessage != nil || dry.PledgeWithdrawn == nil || dry.PledgeWithdrawn.ClusterID != lost || dry.PledgeWithdrawn.ClusterSays != "SILENT" {
+		t.Fatalf("the dry run says %+v", dry)
+	}
+	b.transition("t", "pledged")
+	b.must(b.orderByAdmin("t", "force-failover"))
+	b.refused("failover?force=true", "t", "already stopped")
+	b.must(b.put("t", 1, 1, "on"))
+
+	a.b, err = broker.Start(t.Context(), broker.Config{Dir: a.dir, Kafka: address, HTTP: "127.0.0.1:0", NodeID: 1})
+	a.must(err)
+	t.Cleanup(func() { stop(t, a.b) })
+	a.connect()
+	a.refuses("t")
+	a.alter("cluster.link.paused", "false")
+	a.status("t", "ACTIVE")
+	a.ends("t", 1, 10)
+	a.refuses("t")
+	same(t, a, b, "t", 1)
+	if _, err := admin.DeleteTopic(within(t), "t"); err != nil {
+		t.Errorf("deleting it: %v", err)
+	}
 }
 
 func TestFailoverEndsARestore(t *testing.T) {

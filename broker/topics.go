@@ -14,6 +14,7 @@ import (
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/handler"
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link"
 	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
 )
@@ -260,6 +261,9 @@ func (t *topics) Grow(ctx context.Context, id kafka.TopicID, count int32) error 
 // Delete implements handler.Topics. The deletion is on record before anything is
 // removed, so that a crash in the middle is finished at the next start.
 func (t *topics) Delete(ctx context.Context, id kafka.TopicID) error {
+	if err := t.b.links.CheckDeletion(ctx, id); err != nil {
+		return err
+	}
 	var gone *meta.Topic
 	err := t.b.meta.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 		topic := img.Topics[id]
@@ -267,6 +271,9 @@ func (t *topics) Delete(ctx context.Context, id kafka.TopicID) error {
 			return nil, errNoTopic
 		}
 		gone = topic
+		if err := link.Forbids(img, id); err != nil {
+			return nil, err
+		}
 		changes := []meta.Change{
 			meta.DeleteTopic(id, topic.Name), meta.DeletePartitions(id),
 			meta.PutDeletion(&meta.Deletion{Topic: id, Name: topic.Name, Partitions: topic.Partitions}),

@@ -66,7 +66,7 @@ func (a *app) order(v verb) *cobra.Command {
 		cmd.Flags().BoolVar(&paused, "paused", false, "leave the restored mirror paused until it is resumed")
 	}
 	if v.name == "failover" {
-		cmd.Flags().BoolVar(&force, "force", false, "also a source that was handed over in a reversal, although the other cluster may accept writes")
+		cmd.Flags().BoolVar(&force, "force", false, "also a source that was handed over in a reversal, although the other cluster may accept writes; of a topic that is STOPPED, take back its pledge to the restore of a cluster that is gone")
 	}
 	if v.name == "promote" || v.name == "failover" {
 		cmd.Flags().BoolVar(&wait, "wait", false, "wait until the mirror topics are STOPPED, and show what holds them up")
@@ -154,6 +154,11 @@ func (a *app) printOrder(v verb, done []api.AlteredMirror, withPartitions, dryRu
 		return err
 	}
 	for _, topic := range done {
+		if w := topic.PledgeWithdrawn; w != nil {
+			if err := a.say("%s: %s", topic.MirrorTopicName, w.Consequence); err != nil {
+				return err
+			}
+		}
 		for _, open := range topic.OpenTransactions {
 			if err := a.say("%s", openLine(topic.MirrorTopicName, open, dryRun)); err != nil {
 				return err

@@ -162,11 +162,19 @@ func (ls *Links) Delete(ctx context.Context, name string, force, validateOnly bo
 	if live := liveNames(img, rec.ID); len(live) > 0 && !force {
 		return inUse(name, live)
 	}
+	if pledged := pledgedNames(img, rec.ID); len(pledged) > 0 && !force {
+		if pledged = pledgedNames(ls.checkPledges(ctx, img, rec.ID, pledged), rec.ID); len(pledged) > 0 {
+			return bound(name, pledged)
+		}
+	}
 	if validateOnly {
 		return nil
 	}
 	if force {
 		if err := ls.stopAll(ctx, rec); err != nil {
+			return err
+		}
+		if err := ls.withdrawAll(ctx, rec); err != nil {
 			return err
 		}
 	}
@@ -195,6 +203,9 @@ func (ls *Links) deleteSome(ctx context.Context, name string) (more bool, err er
 		}
 		if live := liveNames(img, rec.ID); len(live) > 0 {
 			return nil, inUse(name, live)
+		}
+		if pledged := pledgedNames(img, rec.ID); len(pledged) > 0 {
+			return nil, bound(name, pledged)
 		}
 		var changes []meta.Change
 		for id, m := range img.Mirrors {
@@ -225,14 +236,19 @@ func liveNames(img *meta.Image, id kafka.TopicID) []string {
 // namesShown bounds how many names one message lists.
 const namesShown = 20
 
-func inUse(link string, live []string) error {
-	list := strings.Join(live[:min(len(live), namesShown)], ", ")
-	if len(live) > namesShown {
-		list += fmt.Sprintf(" and %d more", len(live)-namesShown)
+// some lists names, as many as are shown.
+func some(names []string) string {
+	list := strings.Join(names[:min(len(names), namesShown)], ", ")
+	if len(names) > namesShown {
+		list += fmt.Sprintf(" and %d more", len(names)-namesShown)
 	}
+	return list
+}
+
+func inUse(link string, live []string) error {
 	return &Error{
 		Kind: InUse,
-		Text: fmt.Sprintf("Cluster link '%s' cannot be deleted: %d of its mirror topics are not STOPPED: %s.", link, len(live), list),
+		Text: fmt.Sprintf("Cluster link '%s' cannot be deleted: %d of its mirror topics are not STOPPED: %s.", link, len(live), some(live)),
 		Hint: "Promote, fail over or delete them first, or delete with force, which fails them over.",
 	}
 }
@@ -254,7 +270,7 @@ func (ls *Links) stopAll(ctx context.Context, rec *meta.Link) error {
 		}
 	})
 	if left := liveNames(ls.env.Metadata.Image(), rec.ID); len(left) > 0 {
-		return &Error{Kind: InUse, Text: fmt.Sprintf("Cluster link '%s' is not deleted: mirrors are still being failed over: %s.", rec.Name, strings.Join(left[:min(len(left), namesShown)], ", ")), Hint: "Delete it again when they are STOPPED."}
+		return &Error{Kind: InUse, Text: fmt.Sprintf("Cluster link '%s' is not deleted: mirrors are still being failed over: %s.", rec.Name, some(left)), Hint: "Delete it again when they are STOPPED."}
 	}
 	return nil
 }

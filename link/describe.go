@@ -304,6 +304,9 @@ func (ls *Links) mirrorInfo(img *meta.Image, link *meta.Link, m topicMirror) Mir
 	r.mu.Lock()
 	info.TransitionErrors = coded(r.obstacle[m.topic.ID])
 	r.mu.Unlock()
+	if m.rec.Pledge != nil {
+		info.TransitionErrors = append(info.TransitionErrors, Coded{string(mirror.Pledged), sideFacts(m).Bound()})
+	}
 	return info
 }
 

@@ -31,6 +31,7 @@ type fakeSource struct {
 	aclsErr error
 	probes  int
 	other   *Links                // the source's own links, where it is a hawser
+	asked   func(peer.Key) error  // looks at each question to it first
 	deaf    error                 // why the offsets topic cannot be read
 	watch   func(groups []string) // who is told of commits
 	moving  int                   // how many of the next ListOffset are answered as by a leader that does not know yet
@@ -98,8 +99,11 @@ func (s *fakeSource) Probe(context.Context) (source.Probe, error) {
 
 func (s *fakeSource) Call(ctx context.Context, rq *peer.Request) ([]byte, error) {
 	s.mu.Lock()
-	other, err := s.other, s.err
+	other, err, asked := s.other, s.err, s.asked
 	s.mu.Unlock()
+	if err == nil && asked != nil {
+		err = asked(rq.Ask.Key)
+	}
 	switch {
 	case err != nil:
 		return nil, err

@@ -314,6 +314,36 @@ func (p *fakeParts) StopMirrors(ctx context.Context, topics []kafka.TopicID, lin
 	})
 }
 
+func (p *fakeParts) Freeze(ctx context.Context, topic kafka.TopicID, turn string) ([]kafka.Offset, error) {
+	return nil, p.setRole(ctx, topic, func(state *meta.Partition, end kafka.Offset) {
+		state.Role, state.Frozen = meta.RoleFrozen, &meta.Freeze{Reversal: turn, End: end}
+	})
+}
+
+func (p *fakeParts) Unfreeze(ctx context.Context, topic kafka.TopicID, _ string) error {
+	return p.setRole(ctx, topic, func(state *meta.Partition, _ kafka.Offset) { state.Role, state.Frozen = meta.RoleOpen, nil })
+}
+
+func (p *fakeParts) setRole(ctx context.Context, topic kafka.TopicID, set func(*meta.Partition, kafka.Offset)) error {
+	return p.rig.meta.UpdatePartitions(ctx, []kafka.TopicID{topic}, func(now *meta.Partitions) (*meta.Partitions, error) {
+		for n := range now.List {
+			part := p.get(kafka.PartitionID{Topic: topic, Partition: int32(n)})
+			part.mu.Lock()
+			set(&now.List[n], part.at.LogEnd)
+			part.at.Role = now.List[n].Role
+			part.mu.Unlock()
+		}
+		return now, nil
+	})
+}
+
+func (p *fakeParts) History(id kafka.PartitionID, _ kafka.Offset) (partition.History, error) {
+	return partition.History{End: p.get(id).Offsets().LogEnd}, nil
+}
+
+func (p *fakeParts) Tail(kafka.PartitionID, kafka.Offset) int64 { return 0 }
+func (p *fakeParts) Room(int64) error                           { return nil }
+
 func (p *fakePart) Offsets() partition.Offsets {
 	p.mu.Lock()
 	defer p.mu.Unlock()

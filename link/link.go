@@ -168,6 +168,7 @@ type Outcome struct {
 	Parts     []Truncation
 	Groups    []GroupCut        // of a truncate-and-restore: by group and partition
 	Open      []OpenTransaction // of a failover: what it aborts, at most openShown
+	Withdrawn *WithdrawnPledge  // of a forced failover of an ordinary topic
 }
 
 // OpenTransaction is a transaction that is open in a mirror's log, and which a failover ends with an ABORT

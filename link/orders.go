@@ -56,11 +56,11 @@ func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []str
 	}
 	if event == mirror.RestoreAsked || event == mirror.ReverseAsked {
 		img = ls.awaitStops(ctx, rec.ID, names)
-		img = ls.checkPledges(ctx, img, rec, names)
+		img = ls.checkPledges(ctx, img, rec.ID, names)
 	}
 	o := &ordering{
 		ls: ls, link: rec, verb: verb, event: event, dry: validateOnly, outcomes: map[string]*Outcome{},
-		dead: map[kafka.TopicID]bool{}, restores: map[kafka.TopicID]*plannedRestore{}, strangers: map[string]bool{}, refusal: map[kafka.TopicID]error{},
+		dead: map[kafka.TopicID]bool{}, withdrawn: map[kafka.TopicID]*WithdrawnPledge{}, restores: map[kafka.TopicID]*plannedRestore{}, strangers: map[string]bool{}, refusal: map[kafka.TopicID]error{},
 	}
 	o.judge(ctx, img, names)
 	if !validateOnly && len(o.ids) > 0 {
@@ -125,6 +125,7 @@ type ordering struct {
 	// strangers are topics that the other side never mirrored: a pattern does not mean them.
 	strangers map[string]bool
 	refusal   map[kafka.TopicID]error // what the other cluster, or the state it is in, has against the order
+	withdrawn map[kafka.TopicID]*WithdrawnPledge
 }
 
 // judge decides about each topic without changing anything: validate_only ends here (case C56).
@@ -132,6 +133,7 @@ func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 	o.prove(ctx, img, names)
 	open := o.openTransactions(img, names)
 	o.askPeer(ctx, img, names, open)
+	o.askPledged(ctx, img, names)
 	o.planRestores(ctx, img, names)
 	for _, name := range names {
 		out := &Outcome{Topic: name}
@@ -144,7 +146,7 @@ func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 		if img.Mirrors[m.topic.ID] != nil {
 			out.Lags = o.ls.mirrorInfo(img, o.link, m).Lags
 		}
-		out.Open = open[m.topic.ID]
+		out.Open, out.Withdrawn = open[m.topic.ID], o.withdrawn[m.topic.ID]
 		o.showRestore(m.topic.ID, out)
 		if err := o.allowed(m); err != nil {
 			out.Code, out.Text = 400, err.Error()
@@ -174,8 +176,12 @@ func (o *ordering) allowed(m topicMirror) error {
 			return fmt.Errorf("The order %s needs a BIDIRECTIONAL link; cluster link '%s' is not one, and a link's mode never changes: create a new link.", o.verb, o.link.Name)
 		}
 	}
-	if !m.state.Live() && o.event != mirror.RestoreAsked {
-		return fmt.Errorf("Topic '%s' has already stopped its mirror from '%s'. It is an ordinary topic now: delete it and create the mirror again, or order truncate-and-restore over a BIDIRECTIONAL link.", m.topic.Name, o.link.Name)
+	if !m.state.Live() && o.event != mirror.RestoreAsked && !o.withdraws(m) {
+		already := fmt.Sprintf("Topic '%s' has already stopped its mirror from '%s'.", m.topic.Name, o.link.Name)
+		if o.event == mirror.FailoverAsked && m.rec.Pledge != nil {
+			return errors.New(already + " " + sideFacts(m).Bound())
+		}
+		return errors.New(already + " It is an ordinary topic now: delete it and create the mirror again, or order truncate-and-restore over a BIDIRECTIONAL link.")
 	}
 	if err := o.refusal[m.topic.ID]; err != nil {
 		return err
@@ -190,7 +196,7 @@ func (o *ordering) allowed(m topicMirror) error {
 		}
 	}
 	if m.rec.Pledge != nil && (o.event == mirror.ReverseAsked || o.event == mirror.RestoreAsked) {
-		return fmt.Errorf("Topic '%s' is pledged to the restore %s of cluster %s: wait until that is done.", m.topic.Name, m.rec.Pledge.ID, m.rec.Pledge.Cluster)
+		return errors.New(sideFacts(m).Bound())
 	}
 	return nil
 }
@@ -287,6 +293,10 @@ func (o *ordering) apply(rec *meta.Mirror, state mirror.State, nowMs int64) bool
 	event := o.eventFor(rec)
 	if !stepRecord(rec, state, event, nowMs) {
 		return false
+	}
+	if event == mirror.FailoverForced && state == mirror.Stopped {
+		takeBack(rec, nowMs)
+		return true
 	}
 	switch {
 	case rec.State != state.String():

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
@@ -29,10 +31,14 @@ func (ls *Links) namedTopic(q question) (*meta.Topic, error) {
 // pledgeFacts is a topic in link/plan's words.
 func pledgeFacts(img *meta.Image, topic *meta.Topic, link kafka.TopicID) plan.PledgeFacts {
 	rec := img.Mirrors[topic.ID]
-	if rec == nil || rec.Link != link {
-		return plan.PledgeFacts{SideFacts: plan.SideFacts{Topic: topic.Name, State: mirror.Stopped}}
+	f := plan.PledgeFacts{SideFacts: plan.SideFacts{Topic: topic.Name, State: mirror.Stopped}}
+	if rec != nil && rec.Withdrawn != nil {
+		f.Withdrawn = rec.Withdrawn.ID
 	}
-	f := plan.PledgeFacts{SideFacts: sideFacts(newTopicMirror(rec, topic)), Recorded: true, SourceTopicID: rec.SourceTopicID}
+	if rec == nil || rec.Link != link {
+		return f
+	}
+	f.SideFacts, f.Recorded, f.SourceTopicID = sideFacts(newTopicMirror(rec, topic)), true, rec.SourceTopicID
 	if l := img.Links[link]; l != nil {
 		f.SourceCluster = l.RemoteClusterID
 	}
@@ -109,31 +115,44 @@ func (ls *Links) dropPledge(ctx context.Context, id kafka.TopicID, turn string) 
 
 // checkPledges asks whether the restores are alive to which topics are pledged that an order names, and ends the pledges of those that
 // are over: a side that gave its topic back unheard must not block this one for ever. It answers the image to judge by.
-func (ls *Links) checkPledges(ctx context.Context, img *meta.Image, link *meta.Link, names []string) *meta.Image {
-	r := ls.runningOf(link.ID)
-	dropped := false
+func (ls *Links) checkPledges(ctx context.Context, img *meta.Image, link kafka.TopicID, names []string) *meta.Image {
+	r := ls.runningOf(link)
+	if r == nil {
+		return img
+	}
+	ctx, cancel := context.WithTimeout(ctx, forceMax)
+	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(asksAtOnce)
 	for _, name := range names {
 		rec := img.Mirrors[img.TopicIDs[name]]
-		if r == nil || rec == nil || rec.Pledge == nil || rec.Link != link.ID {
+		if rec == nil || rec.Pledge == nil || rec.Link != link {
 			continue
 		}
-		rq := peer.ReverseRequest{Turn: rec.Pledge.ID, Topic: rec.Pledge.Topic}
-		asked, cancel := context.WithTimeout(ctx, forceMax)
-		answer, err := ask(asked, r, peer.DescribeReverse, rec.Pledge.Name, rq.Encode(), peer.DecodeReverseAnswer)
-		cancel()
-		if word := plan.ParseWord(answer.Word); err != nil || word == plan.Live || word == plan.Silent {
-			continue // it stands, as far as is known here
-		}
-		if err := ls.dropPledge(ctx, rec.Topic, rec.Pledge.ID); err != nil {
-			ls.env.Logger.Warn("a pledge that is over stays for now", "topic", name, "restore", rec.Pledge.ID, "error", err)
-			continue
-		}
-		dropped = true
+		g.Go(func() error {
+			word, _ := r.askRestore(ctx, rec.Pledge)
+			if word == plan.Live || word == plan.Silent {
+				return nil // it stands, as far as is known here
+			}
+			if err := ls.dropPledge(ctx, rec.Topic, rec.Pledge.ID); err != nil {
+				ls.env.Logger.Warn("a pledge that is over stays for now", "topic", name, "restore", rec.Pledge.ID, "error", err)
+			}
+			return nil
+		})
 	}
-	if dropped {
-		return ls.env.Metadata.Image()
+	// The functions return no error: each pledge concerns its own topic.
+	_ = g.Wait()
+	return ls.env.Metadata.Image()
+}
+
+// askRestore asks the cluster that a topic is pledged to how its restore stands; err says why it is silent.
+func (r *running) askRestore(ctx context.Context, pledge *meta.Pledge) (plan.Word, error) {
+	rq := peer.ReverseRequest{Turn: pledge.ID, Topic: pledge.Topic}
+	answer, err := ask(ctx, r, peer.DescribeReverse, pledge.Name, rq.Encode(), peer.DecodeReverseAnswer)
+	if err != nil {
+		return plan.Silent, err
 	}
-	return img
+	return plan.ParseWord(answer.Word), nil
 }
 
 // lineageBytes bounds the histories in one answer.

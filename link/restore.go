@@ -182,8 +182,23 @@ func (r *running) localLog(topic kafka.TopicID, p int32, below kafka.Offset) (pl
 	return peerFacts(log, r.ls.env.Metadata.Image().Cluster.ID, remote), nil
 }
 
+// pledgeStands asks for the pledge once more, before anything is copied or cut off: an operator may have taken it back meanwhile, and
+// the peer may be something else by now.
+func (r *running) pledgeStands(ctx context.Context, m topicMirror) error {
+	rq := peer.PledgeRequest{Turn: m.rec.Turn.ID, Topic: m.topic.ID, Name: m.topic.Name}
+	if _, err := ask(ctx, r, peer.Pledge, m.rec.SourceTopic, rq.Encode(), peer.DecodePledgeAnswer); err != nil {
+		return &errStep{codeOfPeer(err), "make sure of the pledge", err}
+	}
+	return nil
+}
+
 // restore carries the cuts out and lets the topic follow its peer.
 func (r *running) restore(ctx context.Context, img *meta.Image, m topicMirror) (time.Duration, error) {
+	if frozenFor(img, m.rec) {
+		if err := r.pledgeStands(ctx, m); err != nil {
+			return turnLater, err
+		}
+	}
 	if slices.ContainsFunc(m.rec.Turn.Cuts, func(c meta.RestoreCut) bool { return !c.Kept }) {
 		if err := r.quarantine(ctx, img, m); err != nil {
 			return turnLater, &errStep{string(mirror.InternalError), "copy what will be cut off", err}

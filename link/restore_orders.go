@@ -48,7 +48,9 @@ func (o *ordering) find(img *meta.Image, name string) (topicMirror, error) {
 	}
 	rec := img.Mirrors[topic.ID]
 	if rec == nil {
-		return topicMirror{rec: &meta.Mirror{Topic: topic.ID, Link: o.link.ID, State: mirror.Stopped.String()}, topic: topic, state: mirror.Stopped}, nil
+		// An earlier restore that nothing came of took its record with it. Counted from the time on, no id is given twice.
+		rec = &meta.Mirror{Topic: topic.ID, Link: o.link.ID, State: mirror.Stopped.String(), Turns: o.ls.env.Now().UnixMilli()}
+		return topicMirror{rec: rec, topic: topic, state: mirror.Stopped}, nil
 	}
 	if other := newTopicMirror(rec, topic); other.state == mirror.Stopped {
 		return other, nil // of another link, and over

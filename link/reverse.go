@@ -93,6 +93,8 @@ func codeOfPeer(err error) string {
 			return string(mirror.RemoteLinkNotFound)
 		case kafka.UnknownTopicOrPartition, kafka.UnknownTopicID:
 			return string(mirror.RemoteMirrorNotFound)
+		case kafka.FencedStateEpoch:
+			return string(mirror.PledgeWithdrawn)
 		}
 	}
 	return codeOf(err)

@@ -42,7 +42,7 @@ func (ls *Links) frozenTopic(q question, id kafka.TopicID) (topicMirror, *runnin
 func sideFacts(m topicMirror) plan.SideFacts {
 	f := plan.SideFacts{Topic: m.topic.Name, State: m.state}
 	if m.rec != nil && m.rec.Pledge != nil {
-		f.Pledged = m.rec.Pledge.ID
+		f.Pledged, f.To = m.rec.Pledge.ID, m.rec.Pledge.Cluster
 	}
 	if m.rec != nil && m.rec.Turn != nil {
 		f.Turn = m.rec.Turn.ID
@@ -146,7 +146,7 @@ func (r *running) storeFrozen(ctx context.Context, rq peer.FreezeRequest) error 
 		if next == m.state {
 			return nil, nil
 		}
-		rec := &meta.Mirror{Topic: rq.Topic}
+		rec := &meta.Mirror{Topic: rq.Topic, Turns: now} // as in a restore: see find
 		if old != nil {
 			copied := *old
 			rec = &copied

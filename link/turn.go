@@ -277,21 +277,9 @@ func refusedForGood(err error) bool {
 	case peerNotHawser:
 		return true
 	case peerRefused:
-		return finalCode(kafka.CodeOf(err))
+		return plan.Final(kafka.CodeOf(err))
 	}
 	return false
-}
-
-// finalCode reports whether a code of the other side's own answer, not of its log or its network, settles a question. What it does not
-// know is gone there, although clients of Kafka try such an answer again.
-func finalCode(code kafka.ErrorCode) bool {
-	switch code {
-	case kafka.UnknownTopicOrPartition, kafka.UnknownTopicID:
-		return true
-	case kafka.UnknownServerError, kafka.ReassignmentInProgress:
-		return false
-	}
-	return !code.Retriable()
 }
 
 // giveUp takes the topic back to what it was, with the peer's words kept as its error (rule R4).

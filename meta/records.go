@@ -150,6 +150,8 @@ type Mirror struct {
 	TurnsStopped int64 `json:"turns_stopped,omitempty"`
 	// Pledge is set while another cluster's topic is being restored from this one.
 	Pledge *Pledge `json:"pledge,omitempty"`
+	// Withdrawn is the last pledge that an operator took back; SinceMs is when. Neither that restore nor an earlier one of its topic gets one again.
+	Withdrawn *Pledge `json:"withdrawn,omitempty"`
 	// LastSourceFetchOffset by partition, written when it stops; -1 for never.
 	LastSourceFetchOffset []kafka.Offset `json:"last_source_fetch_offset,omitempty"`
 	// Lost counts records that the source removed before they were mirrored, by partition (case C03).

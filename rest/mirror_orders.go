@@ -177,6 +177,9 @@ func (c *call) outcomeJSON(outcome link.Outcome) api.AlteredMirror {
 			TransactionalID: open.ID,
 		})
 	}
+	if w := outcome.Withdrawn; w != nil {
+		out.PledgeWithdrawn = &api.WithdrawnPledge{RestoreID: w.Restore, ClusterID: w.Cluster, TopicName: w.Topic, SinceMs: w.SinceMs, ClusterSays: w.Says, Consequence: w.Text}
+	}
 	slices.SortFunc(out.PartitionLevelTruncationData, func(a, b api.Truncation) int { return cmp.Compare(a.PartitionID, b.PartitionID) })
 	return out
 }

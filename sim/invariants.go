@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
 )
@@ -67,6 +68,13 @@ func (w *world) checkRoles(c *cluster) {
 				w.violate("NoProduceWhileMirroring", "%s-%d on %s is open though %v", topicName, p, c.name, state)
 			}
 		}
+	}
+}
+
+// checkPledge: a restore whose pledge was taken back gets none again, however late its messages come (rule T1).
+func (w *world) checkPledge(c *cluster) {
+	if rec := c.topic.rec; rec != nil && rec.pledge != nil && plan.Withdrawn(rec.withdrawn, rec.pledge.id) {
+		w.violate("T1", "%s is pledged again to %s, whose pledge was taken back", c.name, rec.pledge.id)
 	}
 }
 

@@ -27,6 +27,8 @@ func (w *world) order(c *cluster) func() {
 		return nil
 	case c.topic == nil:
 		return c.create
+	case c.topic.rec != nil && c.topic.rec.pledge != nil && w.chance(3):
+		return func() { c.orderVerb(mirror.FailoverForced) }
 	case w.profile.turns && w.chance(2):
 		if c.state() == mirror.Stopped || c.state() == mirror.PendingSetup {
 			peer := w.clusters[w.random.IntN(len(w.clusters))]
@@ -80,6 +82,10 @@ func (c *cluster) orderVerb(e mirror.Event) {
 		e = mirror.ResumeProven
 	}
 	c.w.log("order to %s, %v: %v", c.name, now, e)
+	if now == mirror.Stopped && e == mirror.FailoverForced {
+		c.withdraw()
+		return
+	}
 	if (now == mirror.HandedOver || now == mirror.PendingMirror && c.w.chance(2)) && e == mirror.FailoverAsked {
 		// After the hand-over only what the mirror says counts. An operator who is refused asks again.
 		for range 3 {
@@ -98,6 +104,16 @@ func (c *cluster) orderVerb(e mirror.Event) {
 	if err != nil {
 		c.w.log("refused: %v", err)
 	}
+}
+
+// withdraw takes the topic's pledge back: link/withdraw.go's.
+func (c *cluster) withdraw() {
+	if c.topic.rec == nil || c.topic.rec.pledge == nil {
+		return // there is nothing to take back
+	}
+	_ = c.shell.step(mirror.FailoverForced, func(rec *record) {
+		rec.withdrawn, rec.pledge = rec.pledge.id, nil
+	})
 }
 
 // proven reports whether a FAILED mirror may be resumed: link/orders.go's prove.
@@ -144,6 +160,10 @@ func (c *cluster) create() {
 
 // delete deletes the topic, whatever it is.
 func (c *cluster) delete() {
+	if c.topic.rec != nil && c.topic.rec.pledge != nil {
+		c.w.log("%s: the topic is pledged and not deleted", c.name)
+		return
+	}
 	c.w.log("%s: the topic is deleted, %v", c.name, c.state())
 	c.removeTopic()
 }
@@ -155,6 +175,10 @@ func (c *cluster) deleteLink() {
 	}
 	if c.topic.rec != nil && c.state().Live() {
 		c.orderVerb(mirror.FailoverAsked)
+		return
+	}
+	if c.topic.rec != nil && c.topic.rec.pledge != nil {
+		c.withdraw()
 		return
 	}
 	c.put(func() {

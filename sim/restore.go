@@ -46,7 +46,7 @@ func (c *cluster) orderRestore(peer *cluster, paused bool) {
 			return
 		}
 		rec.upstream, rec.sourceID = peer, peer.topic.ID
-		rec.turns++
+		rec.turns = c.nextTurn()
 		rec.turn = &turn{id: id, restore: true, release: true, paused: paused, plain: plain, since: c.now()}
 	})
 	c.w.log("order to %s, %v: restore from %s, paused %v: %v", c.name, now, peer.name, paused, err)
@@ -54,7 +54,7 @@ func (c *cluster) orderRestore(peer *cluster, paused bool) {
 
 func (c *cluster) nextTurn() int64 {
 	if c.topic.rec == nil {
-		return 1
+		return c.now().UnixMilli() + 1
 	}
 	return c.topic.rec.turns + 1
 }
@@ -63,7 +63,7 @@ func (c *cluster) nextTurn() int64 {
 func (c *cluster) pledgeFacts() plan.PledgeFacts {
 	f := plan.PledgeFacts{SideFacts: c.sideFacts()}
 	if rec := c.topic.rec; rec != nil {
-		f.Recorded, f.SourceTopicID, f.SourceCluster = true, rec.sourceID, rec.upstream.name
+		f.Recorded, f.SourceTopicID, f.SourceCluster, f.Withdrawn = true, rec.sourceID, rec.upstream.name, rec.withdrawn
 	}
 	return f
 }
@@ -80,7 +80,7 @@ func (s *shell) setUpRestore(m *record) {
 		partitions, err := peer.answerPledge(c, id, topic)
 		reply(func() {
 			switch {
-			case err != nil && !kafka.CodeOf(err).Retriable() || err == nil && partitions < c.topic.Partitions:
+			case err != nil && plan.Final(kafka.CodeOf(err)) || err == nil && partitions < c.topic.Partitions:
 				c.w.log("%s: no pledge to %s: %v", c.name, id, err)
 				s.stepTurn(m, mirror.PeerRefused, nil)
 			case err == nil && s.still(m):
@@ -205,10 +205,8 @@ func (c *cluster) logFacts(p int32, below kafka.Offset, asker string) plan.LogFa
 func (s *shell) restore(m *record) {
 	c := s.c
 	switch {
-	case slices.ContainsFunc(m.turn.cuts, func(one restoreCut) bool { return !one.kept }):
-		s.quarantine(m)
 	case c.frozenFor(m.turn.id):
-		s.cut(m)
+		s.makeSure(m)
 	case s.following():
 		e := mirror.Restored
 		if m.turn.paused {
@@ -216,6 +214,23 @@ func (s *shell) restore(m *record) {
 		}
 		s.stepTurn(m, e, nil)
 	}
+}
+
+// makeSure asks whether the pledge stands, then copies or cuts.
+func (s *shell) makeSure(m *record) {
+	id, topic := m.turn.id, s.c.topic.ID
+	s.question(m.upstream, "pledge "+id+" once more", func(peer *cluster, reply func(func())) {
+		_, err := peer.answerPledge(s.c, id, topic)
+		reply(func() {
+			switch {
+			case err != nil || !s.still(m) || !s.c.frozenFor(id):
+			case slices.ContainsFunc(s.c.topic.rec.turn.cuts, func(one restoreCut) bool { return !one.kept }):
+				s.quarantine(s.c.topic.rec)
+			default:
+				s.cut(s.c.topic.rec)
+			}
+		})
+	})
 }
 
 // following reports whether every partition has heard of the peer.

@@ -52,6 +52,7 @@ func (w *world) check() {
 			}
 		}
 		w.checkRoles(c)
+		w.checkPledge(c)
 		w.checkGroups(c)
 	}
 	w.checkWritable()

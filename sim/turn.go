@@ -209,7 +209,7 @@ func (s *shell) askFreeze(m *record) {
 		peer.answerFreeze(s.c, id, topic, wanted, paused, func(ends []kafka.Offset, err error) {
 			reply(func() {
 				switch {
-				case err != nil && !kafka.CodeOf(err).Retriable(), s.c.w.forbidden():
+				case err != nil && plan.Final(kafka.CodeOf(err)), s.c.w.forbidden():
 					s.c.w.log("%s: %s is refused: %v", s.c.name, id, err)
 					s.stepTurn(m, mirror.PeerRefused, nil)
 				case err != nil || ends == nil:
@@ -264,6 +264,7 @@ func (c *cluster) answerFreeze(asker *cluster, id string, mirrorID, wanted kafka
 			plain := c.topic.rec == nil
 			_ = shell.step(mirror.FreezeAsked, func(rec *record) {
 				rec.upstream, rec.sourceID = asker, mirrorID
+				rec.turns = c.nextTurn() - 1
 				rec.turn = &turn{id: id, paused: paused, plain: plain, since: c.now()}
 			})
 			reply(nil, nil)
@@ -295,7 +296,7 @@ func (s *shell) askHandOver(m *record) {
 					t.handed = true
 					rec.turn = &t
 				})
-			case !kafka.CodeOf(err).Retriable():
+			case plan.Final(kafka.CodeOf(err)):
 				s.c.w.log("%s: %s is not handed over: %v", s.c.name, id, err)
 				s.stepTurn(m, mirror.PeerRefused, nil)
 			}

@@ -129,6 +129,7 @@ const (
 	AskPledge                    // ask the other cluster to pledge its topic
 	StorePledge                  // store the pledge given
 	ReleasePledge                // tell the other cluster that the pledge is over
+	WithdrawPledge               // take the pledge back that was given: its restore gets no other
 	FindCuts                     // find where the histories part and store it, once
 	Quarantine                   // copy what will be cut
 	Cut                          // truncate to the stored cuts
@@ -153,6 +154,7 @@ var effectNames = [numEffects]string{
 	AskPledge:      "AskPledge",
 	StorePledge:    "StorePledge",
 	ReleasePledge:  "ReleasePledge",
+	WithdrawPledge: "WithdrawPledge",
 	FindCuts:       "FindCuts",
 	Quarantine:     "Quarantine",
 	Cut:            "Cut",

@@ -43,6 +43,8 @@ const (
 	LinkNotFound               Reason = "LINK_NOT_FOUND_ERROR"
 	RemoteLinkNotFound         Reason = "REMOTE_LINK_NOT_FOUND_ERROR"
 	RemoteMirrorNotFound       Reason = "REMOTE_MIRROR_NOT_FOUND_ERROR"
+	Pledged                    Reason = "PLEDGED_TO_RESTORE"
+	PledgeWithdrawn            Reason = "PLEDGE_WITHDRAWN"
 	Suppressed                 Reason = "SUPPRESSED_ERRORS"
 	InternalError              Reason = "INTERNAL_ERROR"
 	Unknown                    Reason = "UNKNOWN"
@@ -94,6 +96,8 @@ var reasons = []Explained{
 	{LinkNotFound, "The link is not on this cluster.", "Create it, or correct its name."},
 	{RemoteLinkNotFound, "The other cluster has no link of this name.", "Create it there."},
 	{RemoteMirrorNotFound, "The other cluster has no mirror of this topic.", "Create it there, or leave the topic alone."},
+	{Pledged, "The topic of the other cluster is being restored from this one, which stays as it is until that is done: it takes records, and is not restored, reversed or deleted.", "Wait until the restore is done, or fail it over there. If that cluster is gone for good, failover with force takes the pledge back."},
+	{PledgeWithdrawn, "An operator of the cluster that this topic is to be restored from took its pledge back, because this cluster seemed to be gone. Nothing was removed here.", "Fail the topic over: it is what it was before. Then restore it anew, where the other cluster's topic is STOPPED still."},
 	{Suppressed, "There are more errors than are listed.", "Put the listed ones right first."},
 	{InternalError, "Something failed here that should not.", "Report it with the broker's log."},
 	{Unknown, "The cause has no name.", "Read the message."},

@@ -115,14 +115,15 @@ var table = [numStates][numEvents]cell{
 		RestoredPaused:      same,
 	},
 	// An ordinary topic. One that never was a mirror steps from here too: it is
-	// what a peer freezes for a reversal, and what is restored.
+	// what a peer freezes for a reversal, and what is restored. A forced failover is
+	// for one that is pledged to the restore of a cluster that is gone.
 	Stopped: {
 		PauseAsked:          no,
 		ResumeAsked:         no,
 		ResumeProven:        no,
 		PromoteAsked:        no,
 		FailoverAsked:       no,
-		FailoverForced:      no,
+		FailoverForced:      stay(WithdrawPledge),
 		ReverseAsked:        no,
 		RestoreAsked:        to(PendingSetup, Freeze, AskPledge, FindCuts),
 		SourceFailed:        same,

@@ -69,6 +69,18 @@ func ParseWord(text string) Word {
 	return Silent
 }
 
+// Final reports whether a code of the other side's own answer, not of its log or its network, settles a question. What it does not
+// know is gone there, although clients of Kafka try such an answer again; what is in its way now may be gone later.
+func Final(code kafka.ErrorCode) bool {
+	switch code {
+	case kafka.UnknownTopicOrPartition, kafka.UnknownTopicID:
+		return true
+	case kafka.UnknownServerError, kafka.ReassignmentInProgress, kafka.FencedStateEpoch:
+		return false
+	}
+	return !code.Retriable()
+}
+
 // TurnFacts is what one side's record says of its last turn.
 type TurnFacts struct {
 	State    mirror.State
@@ -161,14 +173,20 @@ type SideFacts struct {
 	Topic   string
 	State   mirror.State // Stopped for a topic without a record
 	Pledged string       // the restore it is pledged to, "" for none
+	To      string       // the cluster of that restore
 	Turn    string       // the turn it is in
+}
+
+// Bound says that a topic is pledged, to whom, and what to do about it.
+func (f SideFacts) Bound() string {
+	return fmt.Sprintf("Topic '%s' is pledged to the restore %s of cluster %s, which follows it until that is done. If that cluster is gone for good, force a failover of the topic, which takes the pledge back.", f.Topic, f.Pledged, f.To)
 }
 
 // MayFreeze says why a topic is not frozen for the other side's reversal (rules R7, T1).
 func MayFreeze(f SideFacts, id string) error {
 	switch {
 	case f.Pledged != "":
-		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is pledged to the restore %s: nothing else may happen to it until that is done.", f.Topic, f.Pledged)
+		return kafka.Errorf(kafka.InvalidRequest, "%s", f.Bound())
 	case f.State == mirror.Stopped:
 		return nil
 	case (f.State == mirror.PendingMirror || f.State == mirror.HandedOver) && f.Turn == id:
@@ -208,11 +226,26 @@ type PledgeFacts struct {
 	Recorded      bool          // it is or was a mirror
 	SourceTopicID kafka.TopicID // of what it mirrored
 	SourceCluster string
+	Withdrawn     string // the last restore whose pledge an operator took back, "" for none
 }
 
-// MayPledge says why no pledge is given to the restore id of topic on cluster (rules T1, T10).
+// Withdrawn reports whether the restore id is the one whose pledge an operator took back, or an earlier one of the same topic: a
+// message of it that comes late gets no pledge any more.
+func Withdrawn(withdrawn, id string) bool {
+	of, last, err := ParseTurnID(withdrawn)
+	if err != nil {
+		return false
+	}
+	topic, n, err := ParseTurnID(id)
+	return err == nil && topic == of && n <= last
+}
+
+// MayPledge says why no pledge is given to the restore id of topic on cluster (rules T1, T10). One that was taken back is no refusal
+// that ends the restore by itself: its topic was writable before, and whether it may be again is for an operator to say.
 func MayPledge(f PledgeFacts, id string, topic kafka.TopicID, cluster string) error {
 	switch {
+	case Withdrawn(f.Withdrawn, id) && !plant.On("withdrawn-pledge-given"):
+		return kafka.Errorf(kafka.FencedStateEpoch, "An operator took the pledge of topic '%s' to this restore back, so it cannot go on. Fail the topic over that is being restored: nothing was removed from it yet, and it may be restored anew.", f.Topic)
 	case !f.Recorded:
 		return kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' never was a mirror, so nothing can be restored from it.", f.Topic)
 	case (f.SourceCluster != cluster || f.SourceTopicID != topic) && !plant.On("pledge-to-anybody"):
@@ -220,7 +253,7 @@ func MayPledge(f PledgeFacts, id string, topic kafka.TopicID, cluster string) er
 	case f.State != mirror.Stopped:
 		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is not STOPPED but %s: promote it or fail it over first, then restore.", f.Topic, mirror.Status(f.State, mirror.LinkActive, mirror.SourceReachable))
 	case f.Pledged != "" && f.Pledged != id:
-		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is pledged to another restore, %s.", f.Topic, f.Pledged)
+		return kafka.Errorf(kafka.InvalidRequest, "%s", f.Bound())
 	}
 	return nil
 }

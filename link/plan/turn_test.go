@@ -120,6 +120,30 @@ func TestR7_T1_WhoMayBeFrozenPledgedAndHandedOver(t *testing.T) {
 	}
 }
 
+// Rule T1: a restore whose pledge an operator took back gets none again, nor does an earlier one of its topic; a later one may. The refusal
+// leaves the restore where it is.
+func TestT1_AWithdrawnPledgeIsNotGivenAgain(t *testing.T) {
+	topic := kafka.NewTopicID()
+	facts := PledgeFacts{SideFacts: SideFacts{Topic: "t", State: mirror.Stopped}, Recorded: true, SourceTopicID: topic, SourceCluster: "A", Withdrawn: TurnID(topic, 2)}
+	for n, want := range map[int64]bool{1: false, 2: false, 3: true} {
+		err := MayPledge(facts, TurnID(topic, n), topic, "A")
+		if (err == nil) != want {
+			t.Errorf("restore %d: %v", n, err)
+		}
+		if err != nil && Final(kafka.CodeOf(err)) {
+			t.Errorf("restore %d is ended by %v", n, err)
+		}
+	}
+	other := kafka.NewTopicID()
+	facts.SourceTopicID = other
+	if err := MayPledge(facts, TurnID(other, 1), other, "A"); err != nil {
+		t.Errorf("another topic's restore: %v", err)
+	}
+	if Withdrawn("", TurnID(topic, 1)) || Withdrawn(TurnID(topic, 1), "nonsense") {
+		t.Error("what names no restore was taken back")
+	}
+}
+
 func TestDrainedWantsEveryPartition(t *testing.T) {
 	if done, _, _ := Drained([]kafka.Offset{5, 7}, []kafka.Offset{5, 7}); !done {
 		t.Error("equal ends are not drained")

@@ -68,6 +68,17 @@ type AlteredMirror struct {
 	// What follows is hawser's own: the rest of the difference that the order makes, or would make.
 	OpenTransactions []OpenTransaction `json:"open_transactions,omitempty"`     // what stopping, reversing or restoring aborts
 	GroupOffsets     []GroupOffset     `json:"group_offsets_lowered,omitempty"` // by truncate-and-restore
+	PledgeWithdrawn  *WithdrawnPledge  `json:"pledge_withdrawn,omitempty"`      // by a forced failover of a topic that is STOPPED
+}
+
+// WithdrawnPledge is a pledge to another cluster's restore that a forced failover takes back, or would take back.
+type WithdrawnPledge struct {
+	RestoreID   string `json:"restore_id"`
+	ClusterID   string `json:"cluster_id"`   // which restores
+	TopicName   string `json:"topic_name"`   // there
+	SinceMs     int64  `json:"since_ms"`     // Unix ms at which it was given
+	ClusterSays string `json:"cluster_says"` // LIVE, DEAD, or another word about the restore; SILENT where it does not answer
+	Consequence string `json:"consequence"`
 }
 
 // GroupOffset is a group's offset that a restore lowers to what both sides have: the group reads again from there.

@@ -1,0 +1,192 @@
+package link
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/peer"
+	"github.com/hawserio/hawser/link/plan"
+	"github.com/hawserio/hawser/meta"
+)
+
+// plain makes an ordinary topic of one partition.
+func (r *rig) plain(name string) kafka.TopicID {
+	r.t.Helper()
+	id := kafka.NewTopicID()
+	err := r.meta.Update(r.t.Context(), func(*meta.Image) ([]meta.Change, error) {
+		return []meta.Change{
+			meta.PutTopic(&meta.Topic{ID: id, Name: name, Partitions: 1}),
+			meta.PutPartitions(&meta.Partitions{Topic: id, List: []meta.Partition{{Role: meta.RoleOpen}}}),
+		}, nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.parts.open(r.t.Context(), id); err != nil {
+		r.t.Fatal(err)
+	}
+	return id
+}
+
+// disaster is a pair whose B was failed over: topic t of A was mirrored by B, and both are written to.
+func disaster(t *testing.T) (a, b *rig) {
+	t.Helper()
+	a, b = newPair(t)
+	id := a.plain("t")
+	b.source.topic("t", 1)
+	b.source.change(func(s *fakeSource) {
+		topic := s.topics["t"]
+		topic.ID = id
+		s.topics["t"] = topic
+	})
+	for _, r := range []*rig{a, b} {
+		if _, err := r.create("l", keyMode, peer.Bidirectional); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range []*rig{a, b} {
+		r.described("l", "both see both", func(i Info) bool { return i.State == "ACTIVE" && i.RemoteState == "ACTIVE" })
+	}
+	b.mirror("l", "t")
+	b.obeyed("l", Failover, "t")
+	b.state("t", mirror.Stopped)
+	return a, b
+}
+
+// pledge has topic t pledged to the first restore of a's.
+func (r *rig) pledge(a *rig) {
+	r.t.Helper()
+	img := a.meta.Image()
+	id := img.TopicIDs["t"]
+	rq := &peer.Request{
+		Ask:  peer.Ask{Key: peer.Pledge, Topics: []string{"t"}, Body: peer.PledgeRequest{Turn: plan.TurnID(id, 1), Topic: id, Name: "t"}.Encode()},
+		Link: r.meta.Image().LinkIDs["l"], Caller: img.Cluster.ID,
+	}
+	if _, err := r.links.Answer(r.t.Context(), "User:x", rq); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// gone makes the other cluster answer nothing any more.
+func (r *rig) gone() { r.source.change(func(s *fakeSource) { s.err = errors.New("scripted silence") }) }
+
+func (r *rig) record(topic string) *meta.Mirror {
+	img := r.meta.Image()
+	return img.Mirrors[img.TopicIDs[topic]]
+}
+
+// told wants a text to have all words.
+func told(t *testing.T, what, text string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("%s: %q lacks %q", what, text, w)
+		}
+	}
+}
+
+// Rule T1: the cluster of a restore is gone before it has cut anything. Its pledge binds this side until an operator takes it back, which is
+// said beforehand; then the restore that comes back gets none, stays as it is, and goes on only when it is ordered anew.
+func TestT1_APledgeIsTakenBackByForce(t *testing.T) {
+	a, b := disaster(t)
+	blocked := make(chan struct{})
+	a.source.change(func(s *fakeSource) {
+		s.asked = func(key peer.Key) error {
+			if key != peer.Lineage {
+				return nil
+			}
+			select {
+			case <-blocked:
+				return nil
+			default:
+				return errors.New("scripted silence")
+			}
+		}
+	})
+	// The dry run is made of the same questions; the order is stored in its stead.
+	_, rec, _ := a.links.named("l")
+	o := &ordering{ls: a.links, link: rec, verb: TruncateAndRestore, event: mirror.RestoreAsked, outcomes: map[string]*Outcome{"t": {}}, restores: map[kafka.TopicID]*plannedRestore{}}
+	o.ids = []kafka.TopicID{a.meta.Image().TopicIDs["t"]}
+	o.restores[o.ids[0]] = &plannedRestore{source: "t", sourceID: b.meta.Image().TopicIDs["t"]}
+	if err := o.storeAll(t.Context(), a.links.runningOf(rec.ID)); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("the pledge is given", func() bool { return b.record("t").Pledge != nil })
+	id, own := b.record("t").Pledge.ID, a.meta.Image().Cluster.ID
+	b.gone()
+
+	again := b.order("l", Failover, "t")[0]
+	told(t, "failover of a pledged topic", again.Text, "already stopped", "pledged to the restore "+id, own, "force a failover")
+	told(t, "deleting it", b.links.CheckDeletion(t.Context(), b.meta.Image().TopicIDs["t"]).Error(), "pledged", own, "force a failover")
+	told(t, "deleting its link", b.links.Delete(t.Context(), "l", false, false).Error(), "pledged", ": t.", "with force")
+	told(t, "restoring it", b.order("l", TruncateAndRestore, "t")[0].Text, "pledged", own, "force a failover")
+	dry, err := b.links.Order(t.Context(), "l", ForceFailover, []string{"t"}, "", true)
+	if err != nil || dry[0].Code != 0 || dry[0].Withdrawn == nil || dry[0].Withdrawn.Says != plan.Silent.String() || dry[0].Withdrawn.Restore != id || dry[0].Withdrawn.Cluster != own {
+		t.Fatalf("the dry run: %+v, %v", dry, err)
+	}
+	told(t, "the dry run", dry[0].Withdrawn.Text, "'t' of cluster "+own, "does not answer", "stays read-only until it is failed over")
+	if b.record("t").Pledge == nil {
+		t.Fatal("the dry run took the pledge back")
+	}
+	b.obeyed("l", ForceFailover, "t")
+	if rec := b.record("t"); rec.Pledge != nil || rec.Withdrawn == nil || rec.State != mirror.Stopped.String() {
+		t.Fatalf("the record is %+v", rec)
+	}
+	told(t, "again", b.order("l", ForceFailover, "t")[0].Text, "already stopped")
+	if err := b.links.CheckDeletion(t.Context(), b.meta.Image().TopicIDs["t"]); err != nil {
+		t.Errorf("deleting it: %v", err)
+	}
+
+	// A is back. It has compared the histories, or does so now: it cuts nothing off.
+	b.source.change(func(s *fakeSource) { s.err = nil })
+	close(blocked)
+	a.eventually("A is told", func() bool {
+		info, _ := a.links.Mirror("l", "t")
+		return len(info.TransitionErrors) == 1 && strings.Contains(info.TransitionErrors[0].Text, "took the pledge of topic 't' to this restore back")
+	})
+	if b.record("t").Pledge != nil {
+		t.Error("the late restore got a pledge")
+	}
+	if role := a.part("t", 0).Offsets().Role; role != meta.RoleFrozen {
+		t.Errorf("A's partition is %s, want it read-only", role)
+	}
+	a.obeyed("l", Failover, "t")
+	a.eventually("A is an ordinary topic as before", func() bool { return a.record("t") == nil && a.part("t", 0).Offsets().Role == meta.RoleOpen })
+	// Ordered anew it is another restore, which may be pledged to.
+	out, err := a.links.Order(t.Context(), "l", TruncateAndRestore, []string{"t"}, "", true)
+	if err != nil || out[0].Code != 0 {
+		t.Errorf("ordered anew: %+v, %v", out, err)
+	}
+}
+
+// A link whose topics are pledged is deleted only with force.
+func TestT1_DeletingALinkWithForceTakesPledgesBack(t *testing.T) {
+	a, b := disaster(t)
+	b.pledge(a)
+	b.gone()
+	if err := b.links.Delete(t.Context(), "l", false, true); kindOf(err) != InUse {
+		t.Errorf("the dry run of the deletion: %v", err)
+	}
+	if err := b.links.Delete(t.Context(), "l", true, false); err != nil {
+		t.Fatal(err)
+	}
+	if b.record("t") != nil {
+		t.Error("the record is still there")
+	}
+}
+
+// One whose restore is over, unheard, is found out and stands in nobody's way.
+func TestT1_APledgeThatIsOverHoldsNothingUp(t *testing.T) {
+	a, b := disaster(t)
+	b.pledge(a)
+	if err := b.links.CheckDeletion(t.Context(), b.meta.Image().TopicIDs["t"]); err != nil {
+		t.Errorf("deleting the topic: %v", err)
+	}
+	b.pledge(a)
+	if err := b.links.Delete(t.Context(), "l", false, true); err != nil {
+		t.Errorf("deleting the link: %v", err)
+	}
+}
