@@ -450,7 +450,7 @@ func TestDisasterRoundTrip(t *testing.T) {
 		t.Fatalf("the quarantine %v does not hold the %d records of the split at their offsets", cut, len(lost))
 	}
 
-	a.eventuallyOrder("ab", "reverse-and-start-mirror", topic) // once the pledge of the restore is given back
+	a.Order("ab", "reverse-and-start-mirror", topic) // which waits until the pledge of the restore is given back
 	a.WaitStatus("ab", topic, "STOPPED", 30*time.Second)
 	b.WaitStatus("ab", topic, "ACTIVE", 30*time.Second)
 	maps.Copy(kept, goOn(t, a, topic, partitions, "home", 100))

@@ -55,6 +55,7 @@ func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []str
 		return nil, err
 	}
 	if event == mirror.RestoreAsked || event == mirror.ReverseAsked {
+		ls.awaitTurns(ctx, rec.ID, names, event)
 		img = ls.awaitStops(ctx, rec.ID, names)
 		img = ls.checkPledges(ctx, img, rec.ID, names)
 	}

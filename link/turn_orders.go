@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -99,6 +100,38 @@ func words(err error) string {
 		return said.Message
 	}
 	return "the source cluster cannot be asked: " + err.Error() + "."
+}
+
+// orderWait bounds how long an order waits for what is left to be done of the turn before.
+const orderWait = 5 * time.Second
+
+// awaitTurns waits for a moment for topics whose restore is shown as done already while its pledge is given back, or whose partitions
+// just change their roles: whoever has seen ACTIVE may reverse. An order that finds the other cluster out of reach is refused after that.
+func (ls *Links) awaitTurns(ctx context.Context, link kafka.TopicID, names []string, event mirror.Event) {
+	unfinished := func(img *meta.Image) bool {
+		for _, name := range names {
+			rec := img.Mirrors[img.TopicIDs[name]]
+			if rec == nil || rec.Link != link || rec.Turn == nil || rec.State != mirror.Active.String() && rec.State != mirror.Stopped.String() {
+				continue
+			}
+			if plan.MayTurn(name, event, frozenFor(img, rec), rec.Turn.Release) != nil {
+				return true
+			}
+		}
+		return false
+	}
+	r := ls.runningOf(link)
+	if r == nil || !unfinished(ls.env.Metadata.Image()) {
+		return
+	}
+	poke(r.turns)
+	ctx, cancel := context.WithTimeout(ctx, orderWait)
+	defer cancel()
+	ls.env.Metadata.Watch(ctx, func(_, img *meta.Image) {
+		if !unfinished(img) {
+			cancel()
+		}
+	})
 }
 
 // awaitStops waits for a moment for topics that are shown as STOPPED already, while that is being stored (case C53): whoever has

@@ -1,9 +1,11 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
@@ -188,5 +190,56 @@ func TestT1_APledgeThatIsOverHoldsNothingUp(t *testing.T) {
 	b.pledge(a)
 	if err := b.links.Delete(t.Context(), "l", false, true); err != nil {
 		t.Errorf("deleting the link: %v", err)
+	}
+}
+
+// A reversal that is ordered as soon as a restore shows ACTIVE waits until the pledge was given back; it is refused only where it cannot be.
+func TestAReversalWaitsForThePledgeOfTheRestoreBefore(t *testing.T) {
+	a, b := disaster(t)
+	img := a.meta.Image()
+	id, turn := img.TopicIDs["t"], plan.TurnID(img.TopicIDs["t"], 1)
+	b.pledge(a)
+	asked, heard := make(chan struct{}, 100), make(chan struct{})
+	a.source.change(func(s *fakeSource) {
+		s.asked = func(key peer.Key) error {
+			if key != peer.Release {
+				return nil
+			}
+			select {
+			case <-heard:
+				return nil
+			case asked <- struct{}{}:
+			default:
+			}
+			return errors.New("scripted silence")
+		}
+	})
+	restored := &meta.Mirror{
+		Topic: id, Link: img.LinkIDs["l"], SourceTopic: "t", SourceTopicID: b.meta.Image().TopicIDs["t"], State: mirror.Active.String(), Turns: 1,
+		Turn: &meta.Turn{ID: turn, Restore: true, Release: true},
+	}
+	if err := a.meta.Update(t.Context(), func(*meta.Image) ([]meta.Change, error) { return []meta.Change{meta.PutMirror(restored)}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	brief, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	out, err := a.links.Order(brief, "l", ReverseAndStart, []string{"t"}, "", true)
+	if err != nil || out[0].Code != 400 || !strings.Contains(out[0].Text, "has not been told yet") {
+		t.Errorf("while the pledge cannot be given back: %+v, %v", out, err)
+	}
+	done := make(chan Outcome)
+	go func() {
+		out, err := a.links.Order(t.Context(), "l", ReverseAndStart, []string{"t"}, "", true)
+		if err != nil {
+			t.Error(err)
+			out = []Outcome{{}}
+		}
+		done <- out[0]
+	}()
+	<-asked
+	close(heard)
+	if out := <-done; out.Code != 0 {
+		t.Errorf("once it is given back: %+v", out)
 	}
 }
