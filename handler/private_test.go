@@ -159,6 +159,44 @@ func TestAClusterWithoutPrivateKeysIsNoHawser(t *testing.T) {
 	}
 }
 
+// together answers nobody before so many are being asked at once.
+type together struct {
+	echo
+	missing sync.WaitGroup
+}
+
+func (g *together) Answer(ctx context.Context, _ string, rq *peer.Request) ([]byte, error) {
+	g.missing.Done()
+	all := make(chan struct{})
+	go func() { g.missing.Wait(); close(all) }()
+	select {
+	case <-all:
+		return rq.Body, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A question that waits at the other side holds no other one up.
+func TestPrivateQuestionsAreAskedSideBySide(t *testing.T) {
+	const n = 16
+	g := &together{}
+	g.missing.Add(n)
+	c := linked(t, newWorld(t, func(_ *world, d *Deps) { d.Peers = g }).serve())
+	failed := make(chan error, n)
+	for range n {
+		go func() {
+			_, err := c.Call(t.Context(), &peer.Request{Ask: peer.Ask{Key: peer.Freeze, Topics: []string{"t"}}})
+			failed <- err
+		}()
+	}
+	for range n {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // hold is a connection to a world's door that is held.
 func hold(t *testing.T, w *world) *source.Held {
 	t.Helper()

@@ -3,13 +3,14 @@ package link
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/plan"
-	"github.com/hawserio/hawser/link/task"
 	"github.com/hawserio/hawser/meta"
 )
 
@@ -64,6 +65,12 @@ func (r *running) syncedEnds(m topicMirror) []kafka.Offset {
 // askFreeze asks the source to freeze, again and again until it states its ends, which are stored once.
 func (r *running) askFreeze(ctx context.Context, m topicMirror) (time.Duration, error) {
 	rq := peer.FreezeRequest{Turn: m.rec.Turn.ID, Topic: m.rec.SourceTopicID, Mirror: m.topic.ID, MirrorName: m.topic.Name, Paused: m.rec.Turn.Paused}
+	select {
+	case r.freezing <- struct{}{}:
+		defer func() { <-r.freezing }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	answer, err := ask(ctx, r, peer.Freeze, m.rec.SourceTopic, rq.Encode(), peer.DecodeFreezeAnswer)
 	switch {
 	case err != nil && refusedForGood(err):
@@ -125,18 +132,11 @@ func (r *running) askHandOver(ctx context.Context, m topicMirror) (time.Duration
 
 // lastMetadata takes over configs and group offsets once more and lists what stands in the way.
 func (r *running) lastMetadata(ctx context.Context, m topicMirror) []plan.Problem {
-	mirrors := []task.Mirror{taskMirror(m)}
-	asked, cancel := context.WithTimeout(ctx, checkMax)
-	defer cancel()
-	var found map[string]task.TopicResult
-	var err error
-	if runErr := r.configsRunner().Exclusive(asked, func(ctx context.Context) { found, err = r.configs.Sync(ctx, mirrors) }); runErr != nil {
-		err = runErr
-	}
-	if err != nil {
+	p := &promotion{m: m}
+	if err := r.lastConfigs.do(ctx, p, r.checkConfigs); err != nil {
 		return []plan.Problem{{Code: codeOf(err), Text: "configs of the source topic cannot be read: " + err.Error()}}
 	}
-	if problems := found[m.topic.Name].Problems; len(problems) > 0 {
+	if problems := p.facts.ConfigProblems; len(problems) > 0 {
 		return problems
 	}
 	return r.lastOffsets(ctx, m)
@@ -144,8 +144,54 @@ func (r *running) lastMetadata(ctx context.Context, m topicMirror) []plan.Proble
 
 func (r *running) lastOffsets(ctx context.Context, m topicMirror) []plan.Problem {
 	p := &promotion{m: m}
-	r.checkOffsets(ctx, []*promotion{p})
+	if err := r.lastCommits.do(ctx, p, r.checkOffsets); err != nil {
+		return []plan.Problem{{Code: codeOf(err), Text: "group offsets cannot be synced: " + err.Error()}}
+	}
 	return p.facts.OffsetProblems
+}
+
+// gathering asks the source about many topics in one go: who comes while others are being asked about waits, and is then asked
+// about together with all who came meanwhile. What is asked for a topic is asked after it came.
+type gathering struct {
+	slot    chan struct{} // room for one: who asks
+	mu      sync.Mutex    // guards waiting
+	waiting []*gathered
+}
+
+type gathered struct {
+	promotion *promotion
+	done      bool // written and read by who holds the slot
+}
+
+func newGathering() *gathering { return &gathering{slot: make(chan struct{}, 1)} }
+
+// do has ask called with p among others. Its error is ctx's, from before p's turn came.
+func (g *gathering) do(ctx context.Context, p *promotion, ask func(context.Context, []*promotion)) error {
+	mine := &gathered{promotion: p}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, mine)
+	g.mu.Unlock()
+	select {
+	case g.slot <- struct{}{}:
+	case <-ctx.Done():
+		g.mu.Lock()
+		g.waiting = slices.DeleteFunc(g.waiting, func(one *gathered) bool { return one == mine })
+		g.mu.Unlock()
+		return ctx.Err()
+	}
+	defer func() { <-g.slot }()
+	for !mine.done {
+		g.mu.Lock()
+		together := slices.Clone(g.waiting[:min(len(g.waiting), promotesTogether)])
+		g.waiting = slices.Delete(g.waiting, 0, len(together))
+		g.mu.Unlock()
+		list := make([]*promotion, len(together))
+		for i, one := range together {
+			list[i], one.done = one.promotion, true
+		}
+		ask(ctx, list)
+	}
+	return nil
 }
 
 // answerReverse says how a reversal stands that this side ordered, and ends it if that is asked and not too late: a

@@ -16,8 +16,9 @@ import (
 
 // The source's side of a reversal: it is asked to freeze and to hand over, and asks itself what became of the reversal.
 
-// freezeWait bounds how long an answer waits for the frozen ends: the mirror asks again.
-const freezeWait = 2 * time.Second
+// freezeWait bounds how long an answer waits for the frozen ends: the mirror asks again. It is short, so that topics held up by
+// transactions leave the questions under way to others.
+const freezeWait = 200 * time.Millisecond
 
 // frozenTopic finds the topic that a question is about, with its record, if it has one, and the link's running part.
 func (ls *Links) frozenTopic(q question, id kafka.TopicID) (topicMirror, *running, error) {

@@ -52,6 +52,8 @@ type running struct {
 	// roles is held for reading while a turn changes the roles of one topic's partitions, for writing while mirrors are stopped: what
 	// is done to a partition is what its record says at that moment.
 	roles sync.RWMutex
+	// lastConfigs and lastCommits ask about topics whose turn is about to be decided.
+	lastConfigs, lastCommits *gathering
 
 	mu       sync.Mutex // guards the fields below
 	rec      *meta.Link // what set was read from
@@ -75,6 +77,7 @@ type running struct {
 	creating map[kafka.TopicID]bool                // mirrors that CreateMirror or Widen is setting up
 	counts   task.OffsetCounts
 	asking   chan struct{}                   // holds a value for each question to the other cluster about a turn
+	freezing chan struct{}                   // holds a value for each of them that asks to freeze
 	turning  map[kafka.TopicID]chan struct{} // topics that a goroutine of turnLoop is at; each wakes its own
 }
 
@@ -89,7 +92,8 @@ func newRunning(ls *Links, rec *meta.Link) *running {
 	r := &running{
 		ls: ls, id: rec.ID, name: rec.Name, arrivals: newArrivals(),
 		wakes: make(chan struct{}, 1), urgent: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1), turns: make(chan struct{}, 1),
-		level:    map[kafka.TopicID]plan.Level{},
+		level:       map[kafka.TopicID]plan.Level{},
+		lastConfigs: newGathering(), lastCommits: newGathering(),
 		assigned: map[kafka.TopicPartition]assignment{},
 		faulty:   map[kafka.TopicPartition]bool{},
 		obstacle: map[kafka.TopicID][]plan.Problem{},
@@ -99,6 +103,7 @@ func newRunning(ls *Links, rec *meta.Link) *running {
 		ends:     map[kafka.TopicPartition]kafka.Offset{},
 		turning:  map[kafka.TopicID]chan struct{}{},
 		asking:   make(chan struct{}, asksAtOnce),
+		freezing: make(chan struct{}, freezesAtOnce),
 		dated:    map[kafka.TopicPartition]dated{},
 	}
 	r.makeTasks()

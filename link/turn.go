@@ -22,8 +22,10 @@ const (
 	// askMax bounds one question to the peer, and forceMax one that a failover waits for.
 	askMax   = 8 * time.Second
 	forceMax = 2 * time.Second
-	// asksAtOnce is how many questions a link has under way to its peer.
-	asksAtOnce = 16
+	// asksAtOnce is how many questions a link has under way to its peer, and freezesAtOnce how many of them ask to freeze: of
+	// many topics that turn together those that are read-only already go first.
+	asksAtOnce    = 16
+	freezesAtOnce = 8
 )
 
 // turnLoop looks after every topic of the link that is in a reversal or a restore: one goroutine for each, which ends when
@@ -183,11 +185,7 @@ func (r *running) noteTurn(m topicMirror, p plan.Problem) {
 func (r *running) stepTurn(ctx context.Context, m topicMirror, e mirror.Event, more func(*meta.Mirror)) (bool, error) {
 	stepped := false
 	now := r.ls.env.Now().UnixMilli()
-	r.storing.Add(1)
-	defer func() {
-		r.storing.Add(-1)
-		r.hurry()
-	}()
+	defer r.hurry()
 	err := r.ls.updateMirrors(ctx, []kafka.TopicID{m.topic.ID}, func(_ *meta.Image, rec *meta.Mirror) bool {
 		stepped = rec.State == m.rec.State && rec.Turn != nil && rec.Turn.ID == m.rec.Turn.ID
 		if !stepped || !stepRecord(rec, m.state, e, now) {

@@ -22,6 +22,10 @@ const raceDelay = 400 * time.Millisecond
 func (c *Cluster) peer(address string) (*kgo.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.peerLocked(address)
+}
+
+func (c *Cluster) peerLocked(address string) (*kgo.Client, error) {
 	if c.closed {
 		return nil, errClosed
 	}
@@ -45,6 +49,10 @@ func (c *Cluster) ask(ctx context.Context, address string, req kmsg.Request) (km
 	if err != nil {
 		return nil, err
 	}
+	return c.askOver(ctx, client, address, req)
+}
+
+func (c *Cluster) askOver(ctx context.Context, client *kgo.Client, address string, req kmsg.Request) (kmsg.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 	defer cancel()
 	resp, err := send(ctx, client, req)
@@ -225,6 +233,12 @@ func (c *Cluster) learn(answer *kmsg.MetadataResponse) {
 		if !keep[address] {
 			gone = append(gone, peer)
 			delete(c.peers, address)
+		}
+	}
+	for address, own := range c.callers {
+		if !keep[address] {
+			gone = append(gone, own.all...)
+			delete(c.callers, address)
 		}
 	}
 	groups := c.groups

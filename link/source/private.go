@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
@@ -21,8 +22,66 @@ func offeredVersions() *kversion.Versions {
 	return versions
 }
 
-// callTries is how many brokers Call asks at most, one after the other.
-const callTries = 4
+const (
+	// callTries is how many brokers Call asks at most, one after the other.
+	callTries = 4
+	// callersMax is how many connections to one broker Call has at most. A broker answers what comes over one connection one after
+	// the other, and an answer about a turn may wait for seconds: over one connection many topics would turn one by one.
+	callersMax = 16
+)
+
+// callers are one broker's connections for private requests.
+type callers struct {
+	all  []*kgo.Client
+	idle []*kgo.Client
+}
+
+// caller takes a connection that no other private request is under way on. There is none left only when callersMax are
+// taken; then the request shares the one for all other questions. free gives it back.
+func (c *Cluster) caller(address string) (client *kgo.Client, free func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, nil, errClosed
+	}
+	own := c.callers[address]
+	if own == nil {
+		own = &callers{}
+		c.callers[address] = own
+	}
+	switch n := len(own.idle); {
+	case n > 0:
+		client, own.idle = own.idle[n-1], own.idle[:n-1]
+	case len(own.all) < callersMax:
+		if client, err = c.newClient([]string{address}); err != nil {
+			return nil, nil, err
+		}
+		own.all = append(own.all, client)
+	default:
+		if client, err = c.peerLocked(address); err != nil {
+			return nil, nil, err
+		}
+		return client, func() {}, nil
+	}
+	return client, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		own.idle = append(own.idle, client)
+	}, nil
+}
+
+// call asks one broker over a connection of the request's own.
+func (c *Cluster) call(ctx context.Context, address string, rq *peer.Request) (kmsg.Response, error) {
+	if err := c.gate(); err != nil {
+		return nil, err
+	}
+	client, free, err := c.caller(address)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
+	return c.askOver(ctx, client, address, rq)
+}
 
 // Call sends a private request and returns the answer's body. The request may arrive more than once: a
 // connection that broke is no sign of what the other side did.
@@ -61,7 +120,7 @@ func (c *Cluster) askOne(ctx context.Context, rq *peer.Request) (kmsg.Response, 
 	candidates := c.candidates()
 	var failure error
 	for _, address := range candidates[:min(len(candidates), callTries)] {
-		resp, err := c.ask(ctx, address, rq)
+		resp, err := c.call(ctx, address, rq)
 		if err == nil {
 			return resp, nil
 		}

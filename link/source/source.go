@@ -63,6 +63,7 @@ type Cluster struct {
 	mu      sync.Mutex             // guards what follows
 	groups  *kgo.Client            // made when first needed
 	peers   map[string]*kgo.Client // by advertised address
+	callers map[string]*callers    // by advertised address; for private requests
 	brokers map[int32]string       // advertised addresses, from the newest metadata
 	topics  map[string]cachedTopic
 	lookup  *lookup // metadata request that is being collected
@@ -89,6 +90,7 @@ func Dial(cfg Config) (*Cluster, error) {
 	c := &Cluster{
 		cfg:     cfg,
 		peers:   make(map[string]*kgo.Client),
+		callers: make(map[string]*callers),
 		brokers: make(map[int32]string),
 		topics:  make(map[string]cachedTopic),
 	}
@@ -192,10 +194,13 @@ func (c *Cluster) Close() {
 	for _, peer := range c.peers {
 		clients = append(clients, peer)
 	}
+	for _, own := range c.callers {
+		clients = append(clients, own.all...)
+	}
 	if c.groups != nil {
 		clients = append(clients, c.groups)
 	}
-	c.peers, c.groups = nil, nil
+	c.peers, c.callers, c.groups = nil, nil, nil
 	c.mu.Unlock()
 	c.cancel()
 	for _, client := range clients {
