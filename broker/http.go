@@ -14,6 +14,7 @@ import (
 
 	"github.com/hawserio/hawser/auth"
 	"github.com/hawserio/hawser/console"
+	"github.com/hawserio/hawser/internal/descriptors"
 	"github.com/hawserio/hawser/rest"
 )
 
@@ -31,7 +32,7 @@ func (b *Broker) bindHTTP(context.Context) error {
 	if b.cfg.HTTP == "" {
 		return nil
 	}
-	listener, err := net.Listen("tcp", b.cfg.HTTP)
+	listener, err := descriptors.Listen(b.cfg.HTTP)
 	if err != nil {
 		return fmt.Errorf("open the HTTP port: %w", err)
 	}

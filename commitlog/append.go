@@ -120,6 +120,19 @@ func (l *Log) notFromTheFuture(g *segment, now int64) {
 	g.created = now
 }
 
+// Writing reports whether an append finds its file open: the log was appended to since it was opened.
+func (l *Log) Writing() bool {
+	l.mu.RLock()
+	g := l.active()
+	l.mu.RUnlock()
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.file != nil && g.idx != nil
+}
+
 // prepare opens the active segment for the first append since the log was opened.
 func (l *Log) prepare(g *segment) error {
 	g.mu.Lock()

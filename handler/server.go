@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hawserio/hawser/internal/descriptors"
 	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/quota"
 	"golang.org/x/sync/semaphore"
@@ -112,7 +113,7 @@ func (s *Server) Listen(cfg Listener) error {
 			return fmt.Errorf("listen %s: there is a listener of this name already", cfg.Name)
 		}
 	}
-	bound, err := net.Listen("tcp", cfg.Address)
+	bound, err := descriptors.Listen(cfg.Address)
 	if err != nil {
 		return fmt.Errorf("listen %s: %w", cfg.Name, err)
 	}

@@ -53,12 +53,15 @@ func (p *Partition) Append(ctx context.Context, bs batch.Batches, confirm func(k
 // room refuses records for which the store has none left, before anything is written: so the partition
 // stays in service, and markers and what a failover writes still have space.
 func (p *Partition) room(n int) error {
-	st, ok := p.owner.store.(store.Roomer)
-	if !ok {
-		return nil
+	if st, ok := p.owner.store.(store.Filer); ok && !p.log.Writing() {
+		if err := st.OneMoreFile(); err != nil {
+			return noRoom{p.storageError("append to the log", err)}
+		}
 	}
-	if err := st.Room(int64(n)); err != nil {
-		return noRoom{p.storageError("append to the log", err)}
+	if st, ok := p.owner.store.(store.Roomer); ok {
+		if err := st.Room(int64(n)); err != nil {
+			return noRoom{p.storageError("append to the log", err)}
+		}
 	}
 	return nil
 }

@@ -53,3 +53,37 @@ func TestNoRoomRefusesRecordsAndKeepsThePartitionInService(t *testing.T) {
 		b.synced(0)
 	}
 }
+
+// crowdedStore is a store of a process that may open no more files while crowded is set.
+type crowdedStore struct {
+	store.Store
+	crowded atomic.Bool
+}
+
+func (s *crowdedStore) OneMoreFile() error {
+	if s.crowded.Load() {
+		return store.ErrNoRoom
+	}
+	return nil
+}
+
+// Where no more files may be open, a log that has its file open goes on, and one that needs one refuses and goes on later.
+func TestNoDescriptorsRefuseTheFirstAppendOnly(t *testing.T) {
+	st := &crowdedStore{Store: openDisk(t, t.TempDir())}
+	b := newBedOver(t, meta.RoleOpen, 2, st)
+	put := func(p int32, base kafka.Offset) error {
+		_, err := b.p(p).Append(context.Background(), join(made{base: base}.build(t)), yes)
+		return err
+	}
+	b.must(put(0, 0))
+	st.crowded.Store(true)
+	b.must(put(0, 1))
+	err := put(1, 0)
+	wantCode(t, err, kafka.KafkaStorageError)
+	if !errors.Is(err, ErrNoRoom) || b.p(1).Err() != nil {
+		t.Fatalf("%v, %v", err, b.p(1).Err())
+	}
+	st.crowded.Store(false)
+	b.must(put(1, 0))
+	b.synced(1)
+}

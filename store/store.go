@@ -39,6 +39,13 @@ type Roomer interface {
 	Room(n int64) error
 }
 
+// Filer is a Store that knows how many more files this process may open.
+type Filer interface {
+	// OneMoreFile says whether a file that stays open may be opened: ErrNoRoom when that would leave fewer than what
+	// syncs, new segments and failing over open. Asked before the first append to a log.
+	OneMoreFile() error
+}
+
 // Store holds the directories of partitions and of topics that are set aside.
 type Store interface {
 	// Partitions lists every partition directory found, in no order.

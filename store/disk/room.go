@@ -3,6 +3,7 @@ package disk
 import (
 	"fmt"
 
+	"github.com/hawserio/hawser/internal/descriptors"
 	"github.com/hawserio/hawser/store"
 )
 
@@ -14,7 +15,18 @@ const (
 	roomAsked = 4 << 20
 )
 
-var _ store.Roomer = (*Store)(nil)
+var (
+	_ store.Roomer = (*Store)(nil)
+	_ store.Filer  = (*Store)(nil)
+)
+
+// OneMoreFile asks how many descriptors the process has left.
+func (s *Store) OneMoreFile() error {
+	if err := descriptors.OneMore(); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrNoRoom, err)
+	}
+	return nil
+}
 
 // Room grants n bytes out of what the volume had when it was last asked.
 func (s *Store) Room(n int64) error {
