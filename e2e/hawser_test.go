@@ -56,6 +56,7 @@ type Hawser struct {
 	t       *testing.T
 	dir     string
 	args    []string
+	env     []string // beside the test's own
 	process *process
 	Kafka   string // host:port
 	HTTP    string // base URL
@@ -69,11 +70,17 @@ var readyLine = regexp.MustCompile(`hawser ready kafka=(\S+) http=(\S+) cluster=
 // StartHawser starts a broker on an empty directory and ports of its own.
 func StartHawser(t *testing.T, args ...string) *Hawser {
 	t.Helper()
+	return startHawserIn(t, nil, args...)
+}
+
+// startHawserIn is StartHawser with more in its environment.
+func startHawserIn(t *testing.T, env []string, args ...string) *Hawser {
+	t.Helper()
 	ports, err := freePorts(2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &Hawser{t: t, dir: t.TempDir()}
+	h := &Hawser{t: t, dir: t.TempDir(), env: env}
 	h.args = append([]string{"serve", "--data", filepath.Join(h.dir, "data"),
 		"--kafka", fmt.Sprintf("127.0.0.1:%d", ports[0]), "--http", fmt.Sprintf("127.0.0.1:%d", ports[1]),
 		"--set", "group.initial.rebalance.delay.ms=0"}, args...)
@@ -101,7 +108,9 @@ func (h *Hawser) printLog() {
 func (h *Hawser) Start() {
 	h.t.Helper()
 	before, _ := os.ReadFile(h.logPath())
-	p, err := startProcess(exec.Command(binary, h.args...), h.logPath())
+	cmd := exec.Command(binary, h.args...)
+	cmd.Env = append(os.Environ(), h.env...)
+	p, err := startProcess(cmd, h.logPath())
 	if err != nil {
 		h.t.Fatal(err)
 	}

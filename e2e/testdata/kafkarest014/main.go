@@ -13,9 +13,13 @@ import (
 	rest "github.com/confluentinc/ccloud-sdk-go-v2/kafkarest/v3"
 )
 
+const usage = `usage: kafkarest014 URL CLUSTER SOURCE TOPIC
+       kafkarest014 URL CLUSTER SOURCE TOPIC SOURCE-CLUSTER OTHER-TOPIC JAAS    as the Terraform provider
+The environment's API_KEY and API_SECRET log in at the URL.`
+
 func main() {
-	if len(os.Args) != 5 {
-		fmt.Fprintln(os.Stderr, "usage: kafkarest014 URL CLUSTER SOURCE TOPIC")
+	if len(os.Args) != 5 && len(os.Args) != 8 {
+		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 	}
 	cfg := rest.NewConfiguration()
@@ -23,12 +27,23 @@ func main() {
 	cfg.HTTPClient = &http.Client{Timeout: 20 * time.Second}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
+	if key := os.Getenv("API_KEY"); key != "" {
+		ctx = context.WithValue(ctx, rest.ContextBasicAuth, rest.BasicAuth{UserName: key, Password: os.Getenv("API_SECRET")})
+	}
 	r := &run{ctx: ctx, api: rest.NewAPIClient(cfg), cluster: os.Args[2]}
-	if err := r.life(os.Args[3], os.Args[4]); err != nil {
+	if err := r.all(os.Args[3:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	fmt.Println("every step was understood")
+}
+
+func (r *run) all(args []string) error {
+	if len(args) == 2 {
+		return r.life(args[0], args[1])
+	}
+	p := &provider{r, map[string]string{"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": args[4]}}
+	return p.life(args[0], args[2], [2]string{args[1], args[3]})
 }
 
 type run struct {
