@@ -123,7 +123,8 @@ func (d *Dir) ReadFile(name string) ([]byte, error) {
 
 // WriteAtomic replaces a small file's content.
 func (d *Dir) WriteAtomic(name string, content []byte) error {
-	return writeAtomic(d.join(name), content)
+	path := d.join(name)
+	return errors.Join(writeAtomic(path, content), d.store.hints.part(path))
 }
 
 func writeAtomic(path string, content []byte) error {
@@ -162,12 +163,18 @@ func (d *Dir) WriteHint(name string, content []byte) error {
 	if len(content) > store.HintMax {
 		panic(fmt.Sprintf("BUG: hint %s has %d bytes", name, len(content)))
 	}
-	f, err := os.OpenFile(d.join(name), os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return fmt.Errorf("write hint: %w", notExist(err))
+	path := d.join(name)
+	f, seen := d.store.hints.take(path)
+	if f == nil {
+		var err error
+		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644); err != nil {
+			return fmt.Errorf("write hint: %w", notExist(err))
+		}
 	}
-	_, err = f.WriteAt(content, 0)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if _, err := f.WriteAt(content, 0); err != nil {
+		return errors.Join(fmt.Errorf("write hint: %w", err), f.Close())
+	}
+	if err := d.store.hints.keep(path, f, seen); err != nil {
 		return fmt.Errorf("write hint: %w", err)
 	}
 	return nil
@@ -213,6 +220,7 @@ func (d *Dir) Cut(name string, size int64) error {
 			d.store.mu.Lock()
 			d.store.nameless(path)
 			d.store.mu.Unlock()
+			err = d.store.hints.part(path)
 		}
 	}
 	if err != nil {
@@ -264,6 +272,9 @@ func (d *Dir) Rename(from, to string) error {
 		return fmt.Errorf("rename file: %w", notExist(err))
 	}
 	d.store.nameless(target)
+	if err := errors.Join(d.store.hints.part(source), d.store.hints.part(target)); err != nil {
+		return fmt.Errorf("rename file: %w", err)
+	}
 	if n := d.store.nodes[source]; n != nil {
 		n.path = target
 		d.store.nodes[target] = n
@@ -281,6 +292,9 @@ func (d *Dir) Remove(name string) error {
 		return fmt.Errorf("remove file: %w", err)
 	}
 	d.store.nameless(path)
+	if err := d.store.hints.part(path); err != nil {
+		return fmt.Errorf("remove file: %w", err)
+	}
 	return nil
 }
 

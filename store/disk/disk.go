@@ -44,6 +44,7 @@ type Store struct {
 	mu sync.Mutex
 	// nodes has a row for each path that is open: so Cut knows whether somebody would notice. Guarded by mu.
 	nodes map[string]*node
+	hints *hints
 }
 
 var _ store.Store = (*Store)(nil)
@@ -58,7 +59,7 @@ func Open(root string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock data directory %s (is another hawser running on it?): %w", root, err)
 	}
-	s := &Store{root: root, lock: lock, space: volumeSpace, nodes: map[string]*node{}}
+	s := &Store{root: root, lock: lock, space: volumeSpace, nodes: map[string]*node{}, hints: newHints()}
 	if err := s.checkFormat(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -163,7 +164,7 @@ func (s *Store) Remove(id kafka.PartitionID) error {
 	s.forget(path)
 	if err := os.Rename(path, gone); errors.Is(err, os.ErrNotExist) {
 		return nil
-	} else if err != nil {
+	} else if err = errors.Join(err, s.hints.partBelow(path)); err != nil {
 		return fmt.Errorf("remove partition directory: %w", err)
 	}
 	if err := syncDir(s.root); err != nil {
@@ -186,7 +187,7 @@ func (s *Store) SetAside(id kafka.PartitionID) (string, error) {
 		return "", fmt.Errorf("set partition directory aside: %w", err)
 	}
 	s.forget(s.path(id))
-	if err := os.Rename(s.path(id), where); err != nil {
+	if err := errors.Join(os.Rename(s.path(id), where), s.hints.partBelow(s.path(id))); err != nil {
 		return "", fmt.Errorf("set partition directory aside: %w", notExist(err))
 	}
 	if err := errors.Join(syncDir(aside), syncDir(s.root)); err != nil {
@@ -220,10 +221,10 @@ func (s *Store) forget(dir string) {
 	}
 }
 
-// Close unlocks the directory.
+// Close closes what hints are open and unlocks the directory.
 func (s *Store) Close() error {
-	if err := s.lock.Close(); err != nil {
-		return fmt.Errorf("unlock data directory: %w", err)
+	if err := errors.Join(s.hints.close(), s.lock.Close()); err != nil {
+		return fmt.Errorf("close data directory: %w", err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -66,4 +67,13 @@ func volumeSpace(dir string) (total, free int64, err error) {
 		return 0, 0, err
 	}
 	return int64(v.Blocks) * v.Bsize, int64(v.Bavail) * v.Bsize, nil
+}
+
+// openFilesMax is how many files this process may have open.
+func openFilesMax() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 256
+	}
+	return int(min(limit.Cur, math.MaxInt32))
 }

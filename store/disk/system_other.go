@@ -23,3 +23,6 @@ func lockFile(path string) (*os.File, error) {
 
 // volumeSpace is not known here.
 func volumeSpace(string) (total, free int64, err error) { return 0, 0, errors.ErrUnsupported }
+
+// openFilesMax is not known here.
+func openFilesMax() int { return 256 }
