@@ -443,6 +443,27 @@ func TestUnsafeShowsWhatIsWritten(t *testing.T) {
 	wantOffsets(t, b.p(0), 0, 1, 1, 1)
 }
 
+// TestUnsafeLeavesSyncingToTime: nobody waits for a sync, so that the first record of a partition is no reason to make one.
+func TestUnsafeLeavesSyncingToTime(t *testing.T) {
+	b := newBed(t, meta.RoleOpen, 3)
+	b.must(b.Owner.Close())
+	b.Config.Unsafe = true
+	b.open()
+	for n := range int32(3) {
+		_, err := b.p(n).Append(t.Context(), batch.Batches(made{}.build(t)), nil)
+		b.must(err)
+	}
+	s := b.Owner.syncer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lazy) != 3 || len(s.urgent)+len(s.rested) > 0 || s.lazyDue {
+		t.Errorf("%d wait for their time, %d and %d do not; due: %v", len(s.lazy), len(s.urgent), len(s.rested), s.lazyDue)
+	}
+	if s.lazyBytes < carelessBytes || s.maxBytes <= s.lazyBytes {
+		t.Errorf("a sync comes sooner at %d bytes, appends wait at %d", s.lazyBytes, s.maxBytes)
+	}
+}
+
 func TestDeleteRemovesDirectories(t *testing.T) {
 	b := newBed(t, meta.RoleOpen, 2)
 	b.produce(0, made{})

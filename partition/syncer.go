@@ -16,6 +16,10 @@ const syncWorkers = 32
 // carelessDelay is how long bytes may wait for a sync that nobody waits for; about as long as the system itself leaves them.
 const carelessDelay = 5 * time.Second
 
+// carelessBytes is how many of them may wait before a sync comes sooner. It is for a disk that does not keep up at all: the system
+// has a bound of its own.
+const carelessBytes = 512 << 20
+
 // syncer is the group commit of all partitions: a partition whose sync runs
 // gathers what is appended meanwhile, and is synced again for all of it at once.
 type syncer struct {
@@ -64,6 +68,7 @@ func newSyncer(cfg Config) *syncer {
 	s := &syncer{many: cmp.Or(cfg.Workers, syncWorkers), delay: cfg.SyncDelay, lazyBytes: cfg.SyncBytes, maxBytes: cfg.UnsyncedMax, room: make(chan struct{})}
 	if cfg.Unsafe {
 		s.careless, s.delay = true, max(s.delay, carelessDelay)
+		s.lazyBytes, s.maxBytes = max(s.lazyBytes, carelessBytes), max(s.maxBytes, 2*carelessBytes)
 	}
 	s.work = sync.NewCond(&s.mu)
 	s.timer = time.AfterFunc(time.Hour, s.due)
@@ -155,8 +160,9 @@ func (s *syncer) enqueue(p *Partition) {
 		s.work.Signal()
 		return
 	}
-	// A quiet partition's record is shown without delay: the delay is there for those that are appended to all the time.
-	if time.Since(p.dirty.ended) >= s.delay {
+	// A quiet partition's record is shown without delay: the delay is there for those that are appended to all the time. Where
+	// nobody waits for a sync there is nothing to be quick for.
+	if !s.careless && time.Since(p.dirty.ended) >= s.delay {
 		s.rested = append(s.rested, p)
 		s.work.Signal()
 		return
