@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/bits"
 	"net"
 	"os"
 	"runtime/debug"
@@ -26,6 +27,8 @@ const (
 	readBuffer = 4 << 10
 	// keepBuffer is how large a buffer may be to be used again.
 	keepBuffer = 1 << 20
+	// keepLarge is how large one of a producer's request may be.
+	keepLarge = 64 << 20
 	// otherMaxBytes bounds requests that carry no records: their decoded form takes
 	// several times the memory of the bytes.
 	otherMaxBytes = 16 << 20
@@ -72,7 +75,7 @@ func newConn(s *Server, l *listener, nc net.Conn) *conn {
 		host = nc.RemoteAddr().String()
 	}
 	c := &conn{server: s, listener: l, net: nc, r: bufio.NewReaderSize(nc, readBuffer), host: "/" + host, login: newLogin(l)}
-	c.frames = wire.FrameReader{R: c.r, Limit: c.limit, Progress: c.progress, Buffer: c.buffer, Reserve: c.reserve}
+	c.frames = wire.FrameReader{R: c.r, Limit: c.limit, Progress: c.progress, Buffer: c.buffer, Larger: c.larger, Reserve: c.reserve}
 	return c
 }
 
@@ -170,11 +173,19 @@ func (c *conn) one(ctx context.Context) error {
 // buffers is memory for requests and answers that nobody holds on to. Connections at rest have none of it.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
+// largeBuffers is memory for producers' requests of many batches: finding fresh memory for each page of one costs more than
+// to copy the records into the log.
+var largeBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
 func takeBuffer() []byte { return *buffers.Get().(*[]byte) }
 
 func giveBuffer(b []byte) {
-	if cap(b) > 0 && cap(b) <= keepBuffer {
-		b = b[:0]
+	b = b[:0]
+	switch {
+	case cap(b) == 0 || cap(b) > keepLarge:
+	case cap(b) > keepBuffer:
+		largeBuffers.Put(&b)
+	default:
 		buffers.Put(&b)
 	}
 }
@@ -192,6 +203,25 @@ func (c *conn) buffer(key int16, size int) []byte {
 	}
 	giveBuffer(b) // it would be more than its share: let the request grow one of its own
 	return nil
+}
+
+// larger moves what has come of a producer's request into memory for n bytes that a large one had before.
+func (c *conn) larger(key int16, frame []byte, n int) []byte {
+	if key != kmsg.Produce.Int16() || n <= keepBuffer || n > keepLarge {
+		return nil
+	}
+	size := 1 << bits.Len(uint(n-1)) // so that what one request leaves fits the next
+	if !c.server.memory.TryAcquire(int64(size - n)) {
+		return nil
+	}
+	c.reserved += int64(size - n)
+	b := *largeBuffers.Get().(*[]byte)
+	if cap(b) < n || cap(b) > size {
+		b = make([]byte, 0, size)
+	}
+	b = append(b[:0], frame...)
+	giveBuffer(frame)
+	return b
 }
 
 // reserve takes memory of what all large requests may have together, and waits for it.

@@ -16,13 +16,15 @@ const (
 	// firstChunk bounds what a size alone makes us allocate; beyond it, memory
 	// grows only with the bytes that arrive.
 	firstChunk = 64 << 10
+	// trusted is how many bytes of a request must have come before memory grows faster: eight times what has come.
+	trusted = 1 << 20
 )
 
 // ErrFrameSize says that a frame's size is out of bounds. What follows on the
 // connection cannot be understood: close it.
 var ErrFrameSize = errors.New("request size is out of bounds")
 
-// FrameReader reads requests. All fields must be set.
+// FrameReader reads requests. All fields but Larger must be set.
 type FrameReader struct {
 	R io.Reader
 	// Limit says how many bytes a request of this API key may have, the size field
@@ -33,6 +35,9 @@ type FrameReader struct {
 	// Buffer gives memory to read a request of this key and size into, by its capacity; nil
 	// where there is none to be used again.
 	Buffer func(key int16, size int) []byte
+	// Larger, where it is set, moves a request of which part has come into memory for n bytes that it has to be used again, and
+	// owns what it was in from then on; nil where it has none.
+	Larger func(key int16, frame []byte, n int) []byte
 	// Reserve is called before more than firstChunk is allocated for a request, with the bytes
 	// that are added. Its error ends the read.
 	Reserve func(bytes int) error
@@ -60,7 +65,7 @@ func (f *FrameReader) Next() ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes for API key %d, at most %d are taken (socket.request.max.bytes)", ErrFrameSize, size, key, limit)
 	}
 	frame := append(f.Buffer(key, int(size))[:0], head[4:]...)
-	return f.rest(frame, int(size))
+	return f.rest(key, frame, int(size))
 }
 
 // Token reads one bare frame of at most limit bytes, as SASL tokens come after
@@ -80,22 +85,24 @@ func (f *FrameReader) Token(limit int32) ([]byte, error) {
 	if size < 0 || size > limit {
 		return nil, fmt.Errorf("%w: token of %d bytes, at most %d are taken", ErrFrameSize, size, limit)
 	}
-	return f.rest(nil, int(size))
+	return f.rest(noKey, nil, int(size))
 }
 
-func (f *FrameReader) rest(frame []byte, size int) ([]byte, error) {
+// noKey is of a frame that has no header.
+const noKey = -1
+
+func (f *FrameReader) rest(key int16, frame []byte, size int) ([]byte, error) {
 	for len(frame) < size {
 		// Twice what has come already, so that a size that lies costs the liar as much as us.
 		until := min(size, max(cap(frame), 2*len(frame), firstChunk))
+		if len(frame) >= trusted && cap(frame) < until {
+			until = min(size, 8*len(frame))
+		}
 		if cap(frame) < until {
-			if until > firstChunk {
-				if err := f.Reserve(until - cap(frame)); err != nil {
-					return nil, err
-				}
+			var err error
+			if frame, err = f.grow(key, frame, until); err != nil {
+				return nil, err
 			}
-			grown := make([]byte, len(frame), until)
-			copy(grown, frame)
-			frame = grown
 		}
 		if err := f.Progress(); err != nil {
 			return nil, err
@@ -107,6 +114,23 @@ func (f *FrameReader) rest(frame []byte, size int) ([]byte, error) {
 		}
 	}
 	return frame, nil
+}
+
+// grow moves what has come into memory for until bytes.
+func (f *FrameReader) grow(key int16, frame []byte, until int) ([]byte, error) {
+	if until > firstChunk {
+		if err := f.Reserve(until - cap(frame)); err != nil {
+			return nil, err
+		}
+	}
+	if f.Larger != nil {
+		if larger := f.Larger(key, frame, until); larger != nil {
+			return larger, nil
+		}
+	}
+	grown := make([]byte, len(frame), until)
+	copy(grown, frame)
+	return grown, nil
 }
 
 // noEOF keeps an end inside a frame from looking like the end between two.

@@ -261,3 +261,40 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
+
+// TestLargeRequestsGrowFasterOnceTrusted: memory is doubled up to the first MiB, and eight times what has come from there on,
+// in memory that was used before where there is some.
+func TestLargeRequestsGrowFasterOnceTrusted(t *testing.T) {
+	const size = 20 << 20
+	raw := binary.BigEndian.AppendUint32(nil, size)
+	for n := range size {
+		raw = append(raw, byte(n*7))
+	}
+	copy(raw[4:], []byte{0, 0})
+	used := make([]byte, 0, 32<<20)
+	var asked []int
+	f := reader(bytes.NewReader(raw), nil, size)
+	f.Larger = func(key int16, frame []byte, n int) []byte {
+		if key != 0 {
+			t.Errorf("asked for a request of key %d", key)
+		}
+		asked = append(asked, n)
+		if n > 8*max(len(frame), 1<<17) {
+			t.Errorf("%d bytes for %d that have come", n, len(frame))
+		}
+		if n < size {
+			return nil
+		}
+		return append(used, frame...)
+	}
+	frame, err := f.Next()
+	if err != nil || !bytes.Equal(frame, raw[4:]) {
+		t.Fatalf("%d bytes, %v", len(frame), err)
+	}
+	if &frame[0] != &used[:1][0] {
+		t.Error("the memory that was there was not used")
+	}
+	if len(asked) > 8 {
+		t.Errorf("it grew %d times: %d", len(asked), asked)
+	}
+}
