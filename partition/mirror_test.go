@@ -161,6 +161,37 @@ func TestEpochIsRaisedAfterARestart(t *testing.T) {
 	await(t, p, "the batch is shown", func() bool { return p.Offsets().HighWatermark == 1 })
 }
 
+// TestD5_TransactionsOfALostBranchEnd: the source lost the branch with their markers and has removed all that is below the mirror's
+// end, so the mirror ends them where it stands; without any open it stands already.
+func TestD5_TransactionsOfALostBranchEnd(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		b := newBed(t, meta.RoleMirror, 1)
+		b.mustMirror(0, made{base: 0, values: make([]string, 3)}.build(t), made{base: 3, id: foreignID(1), txn: true, values: make([]string, 2)}.build(t))
+		wantOffsets(t, b.p(0), 0, 3, 5, 5)
+		start := kafka.Offset(5)
+		if keep {
+			start = 0
+		}
+		for generation := range int64(2) {
+			lost, err := b.p(0).JumpTo(t.Context(), 1+generation, 5, keep)
+			if lost != 0 || err != nil {
+				t.Fatalf("lost %d, %v", lost, err)
+			}
+			wantOffsets(t, b.p(0), start, 5, 5, 5)
+			if o := b.p(0).Offsets(); o.Generation != 2 {
+				t.Errorf("generation %d after a jump to where the mirror is, want 2", o.Generation)
+			}
+			b.reopen()
+			wantOffsets(t, b.p(0), start, 5, 5, 5)
+		}
+		b.mustMirror(0, made{base: 5, values: make([]string, 2)}.build(t))
+		want := map[bool]int{false: 2, true: 5}[keep] // the two of the transaction are aborted, or gone
+		if got := len(b.committed(0, start)); got != want {
+			t.Errorf("keep %v: %d committed records, want %d", keep, got, want)
+		}
+	}
+}
+
 // Rules D4 and D5, case C03.
 func TestC03_JumpOverWhatTheSourceRemoved(t *testing.T) {
 	for _, keep := range []bool{false, true} {

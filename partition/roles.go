@@ -14,7 +14,8 @@ const jumpsMax = 256
 
 // JumpTo is for a source that has removed what the mirror has not got yet: the mirror goes on at offset,
 // which is at least LogEnd. With keep the older records stay and the gap is a hole; else the log is emptied
-// and starts there. Open transactions end as aborted in the index (rule D5), without a byte written. lost is the number of offsets passed over.
+// and starts there. Open transactions end as aborted in the index (rule D5), without a byte written: also where offset is LogEnd and
+// nothing is passed over. lost is the number of offsets passed over.
 func (p *Partition) JumpTo(ctx context.Context, generation int64, offset kafka.Offset, keep bool) (lost int64, err error) {
 	var from, start kafka.Offset
 	var ended int
@@ -30,7 +31,7 @@ func (p *Partition) JumpTo(ctx context.Context, generation int64, offset kafka.O
 		switch {
 		case offset < from:
 			return kafka.Errorf(kafka.InvalidRequest, "Partition %s ends at %d and cannot jump back to %d.", p.name, from, offset)
-		case offset == from && (keep || start == from):
+		case offset == from && ended == 0 && (keep || start == from):
 			return errSettled
 		}
 		return nil

@@ -316,7 +316,7 @@ func (s *shell) gather(f *follower, part *partition.Partition, source *cluster) 
 	o := part.Offsets()
 	h := plan.Histories{
 		Doubt: f.doubt, Source: kafka.TopicPartition{Topic: topicName, Partition: f.p}, Known: !s.c.topic.rec.sourceID.IsZero(),
-		Generation: o.Generation, MirrorStart: o.LogStart, MirrorEnd: o.LogEnd,
+		Generation: o.Generation, MirrorStart: o.LogStart, MirrorEnd: o.LogEnd, Open: o.LastStable < o.LogEnd,
 	}
 	e, err := source.ends(f.p)
 	if err != nil {

@@ -84,7 +84,7 @@ func (q *part) gather() (plan.Histories, error) {
 	}
 	f.SourceEpoch = leader.Epoch
 	o := q.Target.Offsets()
-	f.Generation, f.MirrorStart, f.MirrorEnd = o.Generation, o.LogStart, o.LogEnd
+	f.Generation, f.MirrorStart, f.MirrorEnd, f.Open = o.Generation, o.LogStart, o.LogEnd, o.LastStable < o.LogEnd
 	if f.SourceStart, err = q.pool.src.ListOffset(q.ctx, q.Source, -2); err != nil {
 		return f, err
 	}
@@ -122,6 +122,10 @@ func (q *part) jump(f plan.Histories) {
 	q.mu.Lock()
 	q.status.LostRecords += lost
 	q.mu.Unlock()
+	if lost == 0 { // only transactions were ended
+		q.well()
+		return
+	}
 	q.pool.tell(Event{Mirror: q.Mirror, Kind: "lost", From: f.MirrorEnd, To: f.SourceStart,
 		Err: fmt.Errorf("the source removed offsets %d to %d of %s before they were mirrored: %d are lost", f.MirrorEnd, f.SourceStart-1, q.Source, lost)})
 	q.well()

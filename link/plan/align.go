@@ -29,6 +29,7 @@ type Histories struct {
 	Known       bool // the source names topics by id, and the id is the one it was
 	Generation  int64
 	Empty       bool // the mirror holds no batch
+	Open        bool // a transaction may be open in the mirror
 	MirrorStart kafka.Offset
 	MirrorEnd   kafka.Offset
 	MirrorEpoch kafka.LeaderEpoch // of the mirror's last batch
@@ -88,6 +89,10 @@ func align(h Histories) Aligned {
 	case h.SourceEpoch >= 0 && h.SourceEpoch < h.MirrorEpoch:
 		return Aligned{Course: Blame, Twice: true, Fault: EpochWentBack,
 			Why: fmt.Errorf("source partition %s is in leader epoch %d, but the mirror holds batches of epoch %d: the source was restored from an older state or made anew", h.Source, h.SourceEpoch, h.MirrorEpoch)}
+	case h.SourceStart == h.MirrorEnd && h.Open:
+		// Nothing that the mirror holds is left at the source, so nothing says that the transaction is open there too: after an unclean
+		// election it may be of the branch that was lost, and its marker never comes.
+		return Aligned{Course: Jump}
 	case h.Forgotten && h.SourceStart >= h.MirrorEnd:
 		return Aligned{Course: GoOn}
 	case h.Shared < h.MirrorEnd && plant.On("divergence-unseen"): // rule E2

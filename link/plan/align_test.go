@@ -22,6 +22,8 @@ func TestAlign(t *testing.T) {
 		{"C03: source starts after the mirror's end", func(f *Histories) { f.SourceStart = 101 }, Jump, 0, NoFault, false},
 		{"source starts after its own end", func(f *Histories) { f.SourceStart = 121 }, LookAgain, 0, NoFault, false},
 		{"source starts at the mirror's end", func(f *Histories) { f.SourceStart = 100 }, GoOn, 0, NoFault, false},
+		{"D5: source starts at the mirror's end, a transaction is open", func(f *Histories) { f.SourceStart, f.Open = 100, true }, Jump, 0, NoFault, false},
+		{"a transaction is open", func(f *Histories) { f.SourceStart, f.Open = 99, true }, GoOn, 0, NoFault, false},
 		{"C05: lost tail", func(f *Histories) { f.Shared = 90 }, Truncate, 90, NoFault, false},
 		{"C05: nothing shared but the start", func(f *Histories) { f.Shared, f.MirrorStart = 10, 40 }, Truncate, 40, NoFault, false},
 		{"E6: shorter in the same epoch", func(f *Histories) { f.Shared, f.SourceEpoch = 90, 3 }, Blame, 0, Truncated, true},
