@@ -484,3 +484,52 @@ func TestASecondMirrorGoesOnThroughATurn(t *testing.T) {
 	c.ends("t", 2, 8)
 	same(t, b, c, "t", 2)
 }
+
+// linkBoth links two more sites by a bidirectional link of that name.
+func linkBoth(name string, a, b *site) {
+	a.t.Helper()
+	id := ""
+	for _, side := range [][2]*site{{a, b}, {b, a}} {
+		set := func(name, value string) api.ConfigData { return api.ConfigData{Name: name, Value: &value} }
+		made, err := side[0].rest.CreateLink(within(a.t), rest.NewLink{Name: name, Body: api.CreateLinkRequest{RemoteClusterID: side[1].b.ClusterID(), ClusterLinkID: id, Configs: []api.ConfigData{
+			set("bootstrap.servers", side[1].b.KafkaAddress()), set("link.mode", "BIDIRECTIONAL"), set("metadata.max.age.ms", "1000"),
+		}}})
+		side[0].must(err)
+		id = made.ClusterLinkID
+	}
+}
+
+// Rule R1: the mirror completed the reversal and got into another one, with a third cluster, before its old source has heard so. It still says
+// so, and the old source follows it.
+func TestR1_ACompletedReversalIsToldFromTheNextTurn(t *testing.T) {
+	t.Parallel()
+	a, b := halfTurned(t, "reverse-and-start-mirror")
+	c := newSite(t, "C")
+	linkBoth("bc", b, c)
+	nowhere, there := "127.0.0.1:1", b.b.KafkaAddress()
+	a.alter("bootstrap.servers", nowhere) // A cannot ask any more; it still answers
+	b.alter("cluster.link.paused", "false")
+	b.status("t", "STOPPED")
+	b.must(b.put("t", 2, 2, "second"))
+	if _, err := c.rest.CreateMirror(within(t), "bc", api.CreateMirrorRequest{SourceTopicName: "t", Configs: []api.ConfigData{}}); err != nil {
+		t.Fatal(err)
+	}
+	c.ends("t", 2, 10)
+	done, err := c.rest.Order(within(t), "bc", "reverse-and-start-mirror", api.AlterMirrorsRequest{MirrorTopicNames: []string{"t"}}, rest.Do)
+	c.must(err)
+	if done[0].ErrorMessage != nil {
+		t.Fatal(*done[0].ErrorMessage)
+	}
+	for deadline := time.Now().Add(20 * time.Second); c.put("t", 2, 1, "third") != nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("C does not take records")
+		}
+	}
+	a.status("t", "PENDING_MIRROR")
+	a.refuses("t")
+	a.alter("bootstrap.servers", there)
+	a.status("t", "ACTIVE")
+	level(t, a, c, "t")
+	same(t, a, c, "t", 2)
+	b.refuses("t")
+}

@@ -202,7 +202,14 @@ func (ls *Links) answerReverse(ctx context.Context, q question) ([]byte, error) 
 		return nil, malformed(err)
 	}
 	rec, topic := q.img.Mirrors[rq.Topic], q.img.Topics[rq.Topic]
-	if rec == nil || topic == nil || rec.Link != q.Link || !names(q, topic.Name) {
+	if rec == nil || topic == nil || !names(q, topic.Name) {
+		return peer.ReverseAnswer{Word: plan.Unheard.String()}.Encode(), nil
+	}
+	if c := completed(rec, q.Link, rq.Turn); c != nil {
+		word := plan.SpeakOfCompleted(c.Paused, keepsStops(q.img, rq.Topic, c.Ends))
+		return peer.ReverseAnswer{Word: word.String(), Ends: c.Ends}.Encode(), nil
+	}
+	if rec.Link != q.Link {
 		return peer.ReverseAnswer{Word: plan.Unheard.String()}.Encode(), nil
 	}
 	r := ls.runningOf(rec.Link)
@@ -249,6 +256,45 @@ func stopPoints(states *meta.Partitions) []kafka.Offset {
 		ends[p] = s.Stop.Offset
 	}
 	return ends
+}
+
+// completed is the record's note of a reversal that was completed before the topic got into another turn; nil for none.
+func completed(rec *meta.Mirror, link kafka.TopicID, turn string) *meta.Completed {
+	for i, c := range rec.Completed {
+		if c.ID == turn && c.Link == link {
+			return &rec.Completed[i]
+		}
+	}
+	return nil
+}
+
+// keepsStops reports whether each log has all that it had when it stopped at the ends: what was begun there by this cluster was not cut off since.
+func keepsStops(img *meta.Image, topic kafka.TopicID, ends []kafka.Offset) bool {
+	states := img.Partitions[topic]
+	if states == nil || len(states.List) < len(ends) {
+		return false
+	}
+	for p, end := range ends {
+		if !slices.ContainsFunc(states.List[p].Lineage, func(l meta.Lineage) bool { return l.Start == end && l.Cluster == img.Cluster.ID }) {
+			return false
+		}
+	}
+	return true
+}
+
+// remember keeps a reversal in mind that was completed, in the record of the turn that begins: its old source may ask about it still.
+// before is the record as it was, nil for none.
+func remember(rec, before *meta.Mirror) {
+	if before == nil || before.Turn == nil || before.State != mirror.Stopped.String() {
+		return
+	}
+	t := before.Turn
+	if t.Restore || !t.Handed || t.Over {
+		return
+	}
+	list := slices.DeleteFunc(slices.Clone(before.Completed), func(c meta.Completed) bool { return c.Link == before.Link })
+	list = append(list, meta.Completed{ID: t.ID, Link: before.Link, Paused: t.Paused, Ends: t.Ends})
+	rec.Completed = list[max(0, len(list)-meta.CompletedMax):]
 }
 
 // turnFacts is a record in link/plan's words.

@@ -243,3 +243,39 @@ func TestAReversalWaitsForThePledgeOfTheRestoreBefore(t *testing.T) {
 		t.Errorf("once it is given back: %+v", out)
 	}
 }
+
+// Rule R1: what was cut off since a reversal was completed is seen in the lineage, and the note of it is one per link, and bounded.
+func TestR1_CompletedReversalsAreRemembered(t *testing.T) {
+	topic, img := kafka.NewTopicID(), &meta.Image{Cluster: meta.Cluster{ID: "own"}}
+	own, theirs := meta.Lineage{Start: 8, Cluster: "own"}, meta.Lineage{Start: 8, Cluster: "other"}
+	img.Partitions = map[kafka.TopicID]*meta.Partitions{topic: {List: []meta.Partition{{Lineage: []meta.Lineage{own}}, {Lineage: []meta.Lineage{theirs}}}}}
+	for _, row := range []struct {
+		ends []kafka.Offset
+		want bool
+	}{{[]kafka.Offset{8}, true}, {[]kafka.Offset{7}, false}, {[]kafka.Offset{8, 8}, false}, {[]kafka.Offset{8, 8, 8}, false}} {
+		if got := keepsStops(img, topic, row.ends); got != row.want {
+			t.Errorf("ends %v: %t, want %t", row.ends, got, row.want)
+		}
+	}
+	var rec meta.Mirror
+	for n := range int64(3 * meta.CompletedMax) {
+		link := kafka.NewTopicID()
+		for range 2 {
+			before := meta.Mirror{Link: link, State: mirror.Stopped.String(), Turn: &meta.Turn{ID: plan.TurnID(topic, n+1), Handed: true}, Completed: rec.Completed}
+			remember(&rec, &before)
+		}
+		if completed(&rec, link, plan.TurnID(topic, n+1)) == nil || completed(&rec, kafka.NewTopicID(), plan.TurnID(topic, n+1)) != nil {
+			t.Fatal("the last one of a link is what its other cluster may ask about, and nobody else")
+		}
+	}
+	if len(rec.Completed) != meta.CompletedMax {
+		t.Errorf("%d are kept", len(rec.Completed))
+	}
+	kept := rec.Completed
+	for _, turn := range []*meta.Turn{nil, {Handed: true, Over: true}, {Handed: true, Restore: true}, {}} {
+		remember(&rec, &meta.Mirror{State: mirror.Stopped.String(), Turn: turn, Completed: kept})
+	}
+	if remember(&rec, nil); len(rec.Completed) != len(kept) || rec.Completed[0].ID != kept[0].ID {
+		t.Error("what completed nothing was remembered")
+	}
+}

@@ -148,6 +148,9 @@ type Mirror struct {
 	Turns int64 `json:"turns,omitempty"`
 	// TurnsStopped is Turns when the topic last became an ordinary one: since those turns it may have been written to.
 	TurnsStopped int64 `json:"turns_stopped,omitempty"`
+	// Completed are reversals that this side completed, by the link they went over, before it got into another turn: the old source of each
+	// may not have heard of it yet (rule R1). The last of each link, at most CompletedMax.
+	Completed []Completed `json:"completed,omitempty"`
 	// Pledge is set while another cluster's topic is being restored from this one.
 	Pledge *Pledge `json:"pledge,omitempty"`
 	// Withdrawn is the last pledge that an operator took back; SinceMs is when. Neither that restore nor an earlier one of its topic gets one again.
@@ -179,6 +182,17 @@ type Turn struct {
 	Cuts []RestoreCut `json:"cuts,omitempty"`
 	// Quarantine is the topic that keeps the tails.
 	Quarantine string `json:"quarantine,omitempty"`
+}
+
+// CompletedMax bounds how many links' completed reversals a record keeps.
+const CompletedMax = 8
+
+// Completed is a reversal that was completed on the mirror's side.
+type Completed struct {
+	ID     string         `json:"id"` // link/plan.TurnID
+	Link   kafka.TopicID  `json:"link"`
+	Paused bool           `json:"paused,omitempty"` // the old source begins paused
+	Ends   []kafka.Offset `json:"ends"`             // by partition, exclusive: the frozen ends, at which this side stopped
 }
 
 // RestoreCut is what a restore does to one partition.

@@ -71,6 +71,20 @@ func (w *world) checkRoles(c *cluster) {
 	}
 }
 
+// checkCompletion: a mirror says that it completed a reversal only while it has all that its old source has up to the ends, or the old
+// source would be cut when it follows (rule R1).
+func (w *world) checkCompletion(c, peer *cluster, ends []kafka.Offset) {
+	for p, end := range ends {
+		if c.topic == nil || p >= len(c.topic.seen) || p >= len(peer.topic.seen) {
+			return
+		}
+		mine, theirs := c.topic.seen[p], peer.topic.seen[p]
+		if n := mine.at(end); n != nil && n.base >= theirs.start && theirs.tip != nil && !n.holds(theirs.tip) {
+			w.violate("R1", "%s says that it completed a reversal, but %s-%d has not got %v of %s any more", peer.name, topicName, p, n, c.name)
+		}
+	}
+}
+
 // checkPledge: a restore whose pledge was taken back gets none again, however late its messages come (rule T1).
 func (w *world) checkPledge(c *cluster) {
 	if rec := c.topic.rec; rec != nil && rec.pledge != nil && plan.Withdrawn(rec.withdrawn, rec.pledge.id) {

@@ -45,6 +45,7 @@ func (c *cluster) orderRestore(peer *cluster, paused bool) {
 		if now != mirror.Stopped {
 			return
 		}
+		remember(rec, now)
 		rec.upstream, rec.sourceID = peer, peer.topic.ID
 		rec.turns = c.nextTurn()
 		rec.turn = &turn{id: id, restore: true, release: true, paused: paused, plain: plain, since: c.now()}

@@ -17,6 +17,8 @@ type record struct {
 	turn     *turn
 	turns    int64 // how many turns the topic has ordered
 	pledge   *pledge
+	// completed are reversals that this side completed before it got into another turn: meta.Completed.
+	completed []completed
 	// withdrawn is the last restore whose pledge an operator took back.
 	withdrawn string
 	// turnsStopped is turns when the topic last became an ordinary one.

@@ -25,6 +25,34 @@ type turn struct {
 	cuts    []restoreCut
 }
 
+// completed is a reversal that was completed on the mirror's side.
+type completed struct {
+	id     string
+	source *cluster // which handed over
+	paused bool
+	ends   []kafka.Offset
+}
+
+// remember keeps a completed reversal in mind when another turn begins: link/reverse.go's.
+func remember(rec *record, before mirror.State) {
+	t := rec.turn
+	if t == nil || before != mirror.Stopped || t.restore || !t.handed || t.over {
+		return
+	}
+	list := slices.DeleteFunc(slices.Clone(rec.completed), func(c completed) bool { return c.source == rec.upstream })
+	rec.completed = append(list, completed{id: t.id, source: rec.upstream, paused: t.paused, ends: t.ends})
+}
+
+// keepsStops reports whether each log has all that it had when it stopped at the ends: link/reverse.go's.
+func (c *cluster) keepsStops(ends []kafka.Offset) bool {
+	for p, end := range ends {
+		if p >= len(c.topic.parts.List) || !slices.ContainsFunc(c.topic.parts.List[p].Lineage, func(l meta.Lineage) bool { return l.Start == end && l.Cluster == c.name }) {
+			return false
+		}
+	}
+	return true
+}
+
 // pledge says that a topic stays as it is while another is restored from it: meta.Pledge.
 type pledge struct {
 	id      string
@@ -151,6 +179,11 @@ func (c *cluster) speak(topic kafka.TopicID, id string) (plan.Word, []kafka.Offs
 	if c.topic == nil || c.topic.ID != topic || c.topic.rec == nil || c.plain != nil {
 		return plan.Unheard, nil
 	}
+	for _, one := range c.topic.rec.completed {
+		if one.id == id {
+			return plan.SpeakOfCompleted(one.paused, c.keepsStops(one.ends)), one.ends
+		}
+	}
 	word := plan.Speak(c.turnFacts(), id)
 	if word == plan.Completed || word == plan.CompletedPaused {
 		return word, c.stopPoints()
@@ -263,6 +296,7 @@ func (c *cluster) answerFreeze(asker *cluster, id string, mirrorID, wanted kafka
 			}
 			plain := c.topic.rec == nil
 			_ = shell.step(mirror.FreezeAsked, func(rec *record) {
+				remember(rec, mirror.Stopped)
 				rec.upstream, rec.sourceID = asker, mirrorID
 				rec.turns = c.nextTurn() - 1
 				rec.turn = &turn{id: id, paused: paused, plain: plain, since: c.now()}
@@ -363,6 +397,9 @@ func (s *shell) hearMirror(m *record, end bool) {
 				return
 			}
 			word, ends = peer.speak(topic, id)
+		}
+		if word == plan.Completed || word == plan.CompletedPaused {
+			s.c.w.checkCompletion(s.c, peer, ends)
 		}
 		reply(func() {
 			e, is, _ := plan.Hear(m.State, word, slices.Equal(ends, s.c.frozenEnds(id)))

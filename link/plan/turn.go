@@ -133,6 +133,19 @@ func Speak(f TurnFacts, id string) Word {
 	return Aborted
 }
 
+// SpeakOfCompleted is what the mirror's side says of a reversal that it completed, whatever it has got into since: its old source follows
+// it there. Where what both had was cut off since, nothing can be said to it but that an operator is wanted: a source never truncates
+// in a reversal (rule R1).
+func SpeakOfCompleted(paused, kept bool) Word {
+	switch {
+	case !kept && !plant.On("cut-completion-told"):
+		return Aborted
+	case paused:
+		return CompletedPaused
+	}
+	return Completed
+}
+
 // SpeakOfRestore is what the restoring side says of its last restore, to one that pledged its topic to it.
 func SpeakOfRestore(state mirror.State) Word {
 	if state == mirror.PendingSetup || state == mirror.PendingRestore {

@@ -60,6 +60,18 @@ func TestR1_R4_WhatTheMirrorSaysOfAReversal(t *testing.T) {
 	}
 }
 
+// Rule R1: a reversal that was completed before another turn began stays completed, unless what both had was cut off since.
+func TestR1_ACompletedReversalStaysCompleted(t *testing.T) {
+	for _, row := range []struct {
+		paused, kept bool
+		want         Word
+	}{{false, true, Completed}, {true, true, CompletedPaused}, {false, false, Aborted}, {true, false, Aborted}} {
+		if got := SpeakOfCompleted(row.paused, row.kept); got != row.want {
+			t.Errorf("paused %t, kept %t: %v, want %v", row.paused, row.kept, got, row.want)
+		}
+	}
+}
+
 func TestR1_R2_TheSourceBecomesAMirrorOnlyOnItsOwnEnds(t *testing.T) {
 	for _, row := range []struct {
 		state   mirror.State
