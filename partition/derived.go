@@ -86,5 +86,19 @@ func (d *derived) forgetBatches(start kafka.Offset) {
 	d.dropBelow(start)
 }
 
+// forgetGone forgets the open transactions that have no record left at or above start: nothing readable is theirs. A mirror does so,
+// since a source that read its own log again after it removed them knows nothing of them, and never writes their markers.
+// One that goes on opens again with its next record.
+func (d *derived) forgetGone(start kafka.Offset) {
+	d.open = slices.DeleteFunc(d.open, func(o openTxn) bool {
+		p := d.byID[o.id]
+		gone := p.n > 0 && p.kept[p.n-1].lastOffset < start
+		if gone {
+			p.txnStart = kafka.NoOffset
+		}
+		return gone
+	})
+}
+
 // dropBelow forgets what only readers below the log start could ask for.
 func (d *derived) dropBelow(start kafka.Offset) { d.aborted.dropBelow(start) }

@@ -192,6 +192,31 @@ func TestD5_TransactionsOfALostBranchEnd(t *testing.T) {
 	}
 }
 
+// TestD5_TransactionsOfRemovedRecordsAreForgotten: a source that read its log again after it removed a transaction's records never
+// writes its marker, so the mirror that follows its start must not wait for it.
+func TestD5_TransactionsOfRemovedRecordsAreForgotten(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	gone, stays := foreignID(1), foreignID(2)
+	b.mustMirror(0, made{base: 0, id: gone, txn: true, values: make([]string, 2)}.build(t), made{base: 2, id: stays, txn: true, values: make([]string, 2)}.build(t),
+		made{base: 4, values: make([]string, 4)}.build(t))
+	wantOffsets(t, b.p(0), 0, 0, 8, 8)
+	b.must(b.p(0).FollowLogStart(t.Context(), 1, 3))
+	wantOffsets(t, b.p(0), 3, 3, 8, 8) // the second one still has a record
+	b.reopen()
+	wantOffsets(t, b.p(0), 3, 3, 8, 8)
+	b.must(b.p(0).FollowLogStart(t.Context(), 1, 5))
+	wantOffsets(t, b.p(0), 5, 8, 8, 8)
+	b.reopen()
+	wantOffsets(t, b.p(0), 5, 8, 8, 8)
+	b.mustMirror(0, made{base: 8, id: gone, sequence: 2, txn: true, values: make([]string, 1)}.build(t))
+	wantOffsets(t, b.p(0), 5, 8, 9, 9) // it went on
+	b.mustMirror(0, markerBatch(9, 0, gone, 0, batch.Abort, 1))
+	wantOffsets(t, b.p(0), 5, 10, 10, 10)
+	if got := len(b.committed(0, 5)); got != 3 {
+		t.Errorf("%d committed records, want 3", got)
+	}
+}
+
 // Rules D4 and D5, case C03.
 func TestC03_JumpOverWhatTheSourceRemoved(t *testing.T) {
 	for _, keep := range []bool{false, true} {

@@ -113,9 +113,10 @@ func (p *Partition) rebuild(jumps []meta.Jump) error {
 	nowMs := p.now().UnixMilli()
 	if from := max(d.end, start); from < end {
 		err := p.log.Scan(from, true, func(b batch.Batch) error {
-			if b.BaseOffset() < d.end {
-				return nil // the scan begins with the batch that holds from
+			if b.NextOffset() <= d.end {
+				return nil
 			}
+			// The scan begins with the batch that holds from. A log may start inside it, and what is left of it may be of an open transaction.
 			if b.IsControl() {
 				whole, err := p.batchAt(b.BaseOffset())
 				if err != nil {

@@ -155,6 +155,9 @@ func (p *Partition) refresh() {
 	for _, e := range p.log.Epochs() {
 		m.addGate(e.Epoch, e.Start)
 	}
+	if m.entry.Role == meta.RoleMirror {
+		p.derived.forgetGone(m.logStart)
+	}
 	m.firstOpen, m.aborted, m.ended = p.derived.firstOpen(), p.derived.aborted, nil
 	if truncated {
 		m.failWaits(m.logEnd, kafka.Errorf(kafka.NotLeaderForPartition, "The log of partition %s was cut to %d.", p.name, m.logEnd))

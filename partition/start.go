@@ -61,7 +61,10 @@ func (p *Partition) moveStart(to kafka.Offset) error {
 	p.derived.dropBelow(p.log.StartOffset())
 	m := &p.marks
 	m.mu.Lock()
-	m.logStart, m.aborted = p.log.StartOffset(), p.derived.aborted
+	if m.entry.Role == meta.RoleMirror {
+		p.derived.forgetGone(p.log.StartOffset())
+	}
+	m.logStart, m.firstOpen, m.aborted = p.log.StartOffset(), p.derived.firstOpen(), p.derived.aborted
 	err := m.move()
 	m.mu.Unlock()
 	p.failOn(err)
