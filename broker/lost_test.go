@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // ordersWith makes a topic of two partitions with one record in each, and stops.
@@ -170,5 +171,72 @@ func TestARefusedTopicLeavesNoDirectory(t *testing.T) {
 	}
 	if after, _ := os.ReadDir(filepath.Join(dir, "data")); len(after) != len(before) {
 		t.Errorf("%d entries in the data directory, %d before", len(after), len(before))
+	}
+}
+
+// spoil takes the log of one partition of a topic away from a broker that is stopped.
+func spoil(t *testing.T, dir string, id kafka.TopicID, partition int32) {
+	t.Helper()
+	logs, err := filepath.Glob(filepath.Join(dir, "data", fmt.Sprintf("%s-%d", id, partition), "*.log"))
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("partition %d has no log: %v", partition, err)
+	}
+	for _, log := range logs {
+		if err := os.Remove(log); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// committedBy is what a group is told of its offset on orders-0.
+func committedBy(t *testing.T, b *broker.Broker, group string, orders kafka.TopicID) (int64, error) {
+	t.Helper()
+	c := client(t, b)
+	defer c.Close()
+	rq := kmsg.NewPtrOffsetFetchRequest()
+	rq.Groups = []kmsg.OffsetFetchRequestGroup{{Group: group, MemberEpoch: -1, Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "orders", TopicID: orders, Partitions: []int32{0}}}}}
+	rs, err := c.Broker(1).Request(within(t), rq)
+	if err != nil {
+		return -1, err
+	}
+	one := rs.(*kmsg.OffsetFetchResponse).Groups[0]
+	if err := kerr.ErrorForCode(one.ErrorCode); err != nil {
+		return -1, err
+	}
+	return one.Topics[0].Partitions[0].Offset, nil
+}
+
+// A partition that cannot be read does not move what groups have committed on it, and groups whose offsets cannot be read
+// are not told that they have none: they would begin anew, or skip what they have not read.
+func TestCommittedOffsetsSurviveAPartitionOutOfService(t *testing.T) {
+	dir := t.TempDir()
+	ordersWith(t, dir)
+	b := start(t, dir, nil)
+	c := client(t, b)
+	offsets := kadm.Offsets{}
+	offsets.AddOffset("orders", 0, 1, -1)
+	if err := kadm.NewClient(c).CommitAllOffsets(within(t), "readers", offsets); err != nil {
+		t.Fatal(err)
+	}
+	listed, err := kadm.NewClient(c).ListTopics(within(t), "orders", kafka.ConsumerOffsetsTopic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	orders, commits := kafka.TopicID(listed["orders"].ID), kafka.TopicID(listed[kafka.ConsumerOffsetsTopic].ID)
+	many := int32(len(listed[kafka.ConsumerOffsetsTopic].Partitions))
+	c.Close()
+	stop(t, b)
+
+	spoil(t, dir, orders, 0)
+	b = start(t, dir, nil)
+	if at, err := committedBy(t, b, "readers", orders); at != 1 || err != nil {
+		t.Errorf("with the topic's partition out of service the group is at %d, %v; want 1", at, err)
+	}
+	stop(t, b)
+
+	spoil(t, dir, commits, kafka.PartitionFor("readers", many))
+	b = start(t, dir, nil)
+	if at, err := committedBy(t, b, "readers", orders); !errors.Is(err, kerr.CoordinatorNotAvailable) {
+		t.Errorf("with its own partition out of service the group is at %d, %v; want COORDINATOR_NOT_AVAILABLE", at, err)
 	}
 }

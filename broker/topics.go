@@ -164,6 +164,9 @@ func (t *topics) bounds(tp kafka.TopicPartition) (start, end kafka.Offset, ok bo
 	if p == nil {
 		return 0, 0, false
 	}
+	if p.Err() != nil { // one that could not be opened says that it is empty
+		return 0, kafka.NoOffset, true
+	}
 	marks := p.Offsets()
 	return marks.LogStart, marks.HighWatermark, true
 }

@@ -83,6 +83,8 @@ func (l *fakeLog) release() {
 	l.changed.Broadcast()
 }
 
+func (l *fakeLog) Err() error { return nil }
+
 func (l *fakeLog) Bounds() (start, end kafka.Offset) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -137,7 +137,7 @@ func (c *impl) fetchOne(g *group, tp kafka.TopicPartition, stable bool) (kmsg.Of
 		return got, false
 	}
 	got.Offset, got.LeaderEpoch, got.Metadata = int64(found.offset), int32(found.epoch), &found.metadata
-	if found.offset > end {
+	if end != kafka.NoOffset && found.offset > end {
 		// The epoch belongs to the offset that is not there.
 		got.Offset, got.LeaderEpoch = int64(end), int32(kafka.NoEpoch)
 	}

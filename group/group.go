@@ -33,7 +33,8 @@ type Env struct {
 	OffsetsPartition  func(ctx context.Context, n int32) (*partition.Partition, error)
 	OffsetsPartitions int32
 	// Bounds are a partition's log start and high watermark; false if there is no such partition here. An
-	// OffsetFetch never answers above the high watermark.
+	// OffsetFetch never answers above the high watermark. The end is NoOffset where the partition is out of service: nothing
+	// is known of it, and what is committed on it stays as it is.
 	Bounds func(tp kafka.TopicPartition) (start, end kafka.Offset, ok bool)
 	// TopicID names the topic's present id, so that a deleted topic's commits vanish (case C90).
 	TopicID func(name string) (kafka.TopicID, bool)

@@ -57,7 +57,7 @@ func (c *impl) syncedRecord(g *group, want Synced, live func(kafka.TopicPartitio
 		return record{}, false
 	}
 	start, end, ok := c.env.Bounds(tp)
-	if !ok {
+	if !ok || end == kafka.NoOffset {
 		return record{}, false
 	}
 	id, _ := c.env.TopicID(tp.Topic)

@@ -139,7 +139,7 @@ func (r *running) stopEnds(img *meta.Image, m topicMirror) (ends, lasts []kafka.
 			continue
 		}
 		part := r.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: m.topic.ID, Partition: p})
-		if part == nil {
+		if part == nil || part.Err() != nil { // one that could not be opened says that it is empty; the order goes on once it is there
 			continue
 		}
 		at := part.Offsets()

@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -227,4 +228,30 @@ func TestACLsAreCopiedAndMarkedAsTheLinks(t *testing.T) {
 	}
 	r.source.change(func(s *fakeSource) { s.aclsErr = nil })
 	r.eventually("what went at the source goes here", func() bool { return len(r.meta.Image().ACLs) == 1 })
+}
+
+// A partition that could not be opened says that it is empty: no group's offset goes back to 0 for that, neither by a sync nor by a stop.
+func TestD2_OffsetsOnAPartitionOutOfServiceStay(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 2)
+	r.link("l", keyOffsetSync, "true", keyGroupFilters, `{"groupFilters":[{"name":"*","patternType":"LITERAL","filterType":"INCLUDE"}]}`)
+	r.mirror("l", "t")
+	broken := kafka.Errorf(kafka.KafkaStorageError, "the log is corrupt")
+	part := r.part("t", 0)
+	part.mu.Lock()
+	part.err = broken
+	part.mu.Unlock()
+	r.part("t", 1).grow(90)
+	r.commits.set("a", "t", 0, 80)
+	r.source.commit("a", "t", 0, 85)
+	r.source.commit("a", "t", 1, 70)
+	r.eventually("the other partition's offset is synced", func() bool { at, _ := r.commits.get("a", "t", 1); return at == 70 })
+	if at, _ := r.commits.get("a", "t", 0); at != 80 {
+		t.Errorf("a sync moved the offset from 80 to %d", at)
+	}
+	m := topicMirror{topic: r.meta.Image().Topics[r.meta.Image().TopicIDs["t"]]}
+	ends, _ := r.links.runningOf(r.meta.Image().LinkIDs["l"]).stopEnds(r.meta.Image(), m)
+	if ends[0] != math.MaxInt64 || ends[1] != 90 {
+		t.Errorf("a stop clamps to %v", ends)
+	}
 }

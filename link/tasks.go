@@ -264,7 +264,7 @@ func (h here) bound(tp kafka.TopicPartition, role meta.Role) (plan.Bound, bool) 
 		return plan.Bound{}, false
 	}
 	part := h.r.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: id, Partition: tp.Partition})
-	if part == nil {
+	if part == nil || part.Err() != nil { // one that could not be opened says that it is empty
 		return plan.Bound{}, false
 	}
 	at := part.Offsets()

@@ -133,6 +133,9 @@ func (j *verifying) run(ctx context.Context) error {
 	if j.part == nil {
 		return errors.New("the partition is not open on this broker")
 	}
+	if err := j.part.Err(); err != nil {
+		return err
+	}
 	from, to, err := j.bounds(ctx)
 	if err != nil {
 		return err

@@ -13,6 +13,8 @@ const replayBytes = 1 << 20
 
 // Replayed is a log that a coordinator reads from end to end: a partition of an internal topic.
 type Replayed interface {
+	// Err says why the log is out of service, nil if it works: its bounds are then not those of what it holds.
+	Err() error
 	// Bounds are the first offset and the exclusive end of what may be read.
 	Bounds() (start, end kafka.Offset)
 	// Batches returns whole batches from the one that holds from on, none at the end. They are the caller's.
@@ -41,8 +43,11 @@ func (p *Partition) Batches(from kafka.Offset) (batch.Batches, error) {
 }
 
 // Replay applies every batch of the log in order, control batches too, up to the end it has now. It fails with the
-// first error of a read, of apply or of ctx, and if batches are missing below the end.
+// first error of a read, of apply or of ctx, if batches are missing below the end, and if the log is out of service.
 func Replay(ctx context.Context, log Replayed, apply func(batch.Batch) error) error {
+	if err := log.Err(); err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
 	at, end := log.Bounds()
 	for at < end {
 		if err := ctx.Err(); err != nil {

@@ -77,6 +77,8 @@ func (l *stateFake) WaitSynced(ctx context.Context, next kafka.Offset) error {
 
 func (l *stateFake) epoch() kafka.LeaderEpoch { return 4 }
 
+func (l *stateFake) Err() error { return nil }
+
 func (l *stateFake) Bounds() (start, end kafka.Offset) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
