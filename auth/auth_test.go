@@ -200,6 +200,21 @@ func TestSCRAMLoginByAStrangersClient(t *testing.T) {
 	}
 }
 
+// Clients that salt otherwise are stored as they are: only they log in with it.
+func TestSaltedPasswordsOfAnyLengthAreStored(t *testing.T) {
+	k, m := keeper(t)
+	rq := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
+	rq.Upsertions = []kmsg.AlterUserSCRAMCredentialsRequestUpsertion{{Name: "alice", Mechanism: 2, Iterations: 4096, Salt: []byte("salt"), SaltedPassword: []byte("my-salted-password")}}
+	for _, r := range k.AlterUserSCRAMCredentials(context.Background(), rq).Results {
+		if r.ErrorCode != 0 {
+			t.Error(*r.ErrorMessage)
+		}
+	}
+	if m.Image().Scrams[meta.ScramKey{User: "alice", Mechanism: "SCRAM-SHA-512"}] == nil {
+		t.Error("nothing is stored")
+	}
+}
+
 func logIn(t *testing.T, logins *auth.SASL, client *scram.ClientConversation) bool {
 	t.Helper()
 	exchange, err := logins.Begin("SCRAM-SHA-256")

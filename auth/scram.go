@@ -164,8 +164,6 @@ func upsertion(in kmsg.AlterUserSCRAMCredentialsRequestUpsertion) (meta.Change, 
 		return meta.Change{}, kafka.Errorf(kafka.UnacceptableCredential, "Too many iterations: %d, at most %d are allowed.", in.Iterations, iterationsMax)
 	case len(in.Salt) == 0:
 		return meta.Change{}, kafka.Errorf(kafka.UnacceptableCredential, "The salt must not be empty.")
-	case len(in.SaltedPassword) != digest(mechanism)().Size():
-		return meta.Change{}, kafka.Errorf(kafka.UnacceptableCredential, "The salted password has %d bytes; %s makes %d.", len(in.SaltedPassword), mechanism, digest(mechanism)().Size())
 	}
 	return meta.PutScram(credentials(in.Name, mechanism, in.Salt, in.SaltedPassword, in.Iterations)), nil
 }

@@ -252,6 +252,7 @@ func (b *Broker) openGroups(ctx context.Context) error {
 		OffsetsPartition:  b.topics.offsetsPartition,
 		OffsetsPartitions: b.topics.offsetsPartitions(),
 		Bounds:            b.topics.bounds,
+		Mirrored:          b.topics.mirrored,
 		TopicID:           b.topics.idOf,
 		ConfirmTxn:        b.confirmTxn,
 		Refuse:            b.topics.refuseCommit,

@@ -3,6 +3,7 @@ package broker_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,7 +14,9 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/broker"
+	"github.com/hawserio/hawser/kafka"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -167,6 +170,47 @@ func TestCollidingTopicNamesAreRefused(t *testing.T) {
 	made, err := kadm.NewClient(c).CreateTopic(within(t), 1, 1, nil, "usa_clicks")
 	if err == nil && made.Err == nil {
 		t.Error("usa_clicks was made beside usa.clicks")
+	}
+}
+
+func TestInternalTopicsCanBeMadeByHandAsTheBrokerMakesThem(t *testing.T) {
+	b := start(t, t.TempDir(), map[string]string{"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "2"})
+	c := client(t, b)
+	admin := kadm.NewClient(c)
+	for _, step := range []struct {
+		name       string
+		topic      string
+		partitions int32
+		configs    map[string]*string
+		want       error
+	}{
+		{"other partitions", kafka.ConsumerOffsetsTopic, 1, nil, kerr.InvalidPartitions},
+		{"other policy", kafka.ConsumerOffsetsTopic, 3, map[string]*string{"cleanup.policy": new("delete")}, kerr.InvalidConfig},
+		{"offsets", kafka.ConsumerOffsetsTopic, 3, nil, nil},
+		{"again", kafka.ConsumerOffsetsTopic, 3, nil, kerr.TopicAlreadyExists},
+		{"transactions", kafka.TransactionStateTopic, 2, map[string]*string{"segment.bytes": new("1048576")}, nil},
+	} {
+		if _, err := admin.CreateTopic(within(t), step.partitions, 1, step.configs, step.topic); !errors.Is(err, step.want) {
+			t.Errorf("%s: %v, want %v", step.name, err, step.want)
+		}
+	}
+	configs, err := admin.DescribeTopicConfigs(within(t), kafka.ConsumerOffsetsTopic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, config := range configs[0].Configs {
+		if config.Key == "cleanup.policy" && config.MaybeValue() != "compact" {
+			t.Errorf("cleanup.policy is %s", config.MaybeValue())
+		}
+	}
+	offsets := kadm.Offsets{}
+	offsets.AddOffset("t", 0, 7, -1)
+	create(t, c, "t", 1)
+	if err := admin.CommitAllOffsets(within(t), "g", offsets); err != nil {
+		t.Error(err)
+	}
+	if got, err := admin.FetchOffsets(within(t), "g"); err != nil || got.Offsets()["t"][0].At != 7 {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 

@@ -171,9 +171,20 @@ func (t *topics) bounds(tp kafka.TopicPartition) (start, end kafka.Offset, ok bo
 	return marks.LogStart, marks.HighWatermark, true
 }
 
+// mirrored says whether the topic is a mirror that was not stopped.
+func (t *topics) mirrored(name string) bool {
+	id, _ := t.idOf(name)
+	state, is := t.b.turnState(id)
+	return is && state.Live()
+}
+
 // Validate implements handler.Topics.
 func (t *topics) Validate(_ context.Context, spec handler.NewTopic) (*meta.Topic, error) {
 	if err := checkFree(t.b.meta.Image(), spec.Name); err != nil {
+		return nil, err
+	}
+	spec, err := t.internalSpec(spec)
+	if err != nil {
 		return nil, err
 	}
 	return newTopic(kafka.TopicID{}, spec, time.Now()), nil
@@ -208,11 +219,15 @@ func (t *topics) Create(ctx context.Context, spec handler.NewTopic) (*meta.Topic
 	if err := checkFree(t.b.meta.Image(), spec.Name); err != nil {
 		return nil, err
 	}
+	spec, err := t.internalSpec(spec)
+	if err != nil {
+		return nil, err
+	}
 	topic := newTopic(kafka.NewTopicID(), spec, time.Now())
 	if err := t.make(topic.ID, 0, spec.Partitions); err != nil {
 		return nil, err
 	}
-	err := t.b.meta.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
+	err = t.b.meta.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 		if err := checkFree(img, spec.Name); err != nil {
 			return nil, err
 		}
@@ -299,6 +314,31 @@ func (t *topics) Delete(ctx context.Context, id kafka.TopicID) error {
 	return t.forgetDeletion(ctx, id)
 }
 
+// internalSpec completes an internal topic's spec, and refuses one that its coordinator could not use: it took the number of
+// partitions from the configuration when it began, and its log must be compacted, not aged. Others are left as they are.
+func (t *topics) internalSpec(spec handler.NewTopic) (handler.NewTopic, error) {
+	var key string
+	var count int32
+	switch spec.Name {
+	case kafka.ConsumerOffsetsTopic:
+		key, count = "offsets.topic.num.partitions", t.offsetsPartitions()
+	case kafka.TransactionStateTopic:
+		key, count = "transaction.state.log.num.partitions", t.statePartitions()
+	default:
+		return spec, nil
+	}
+	configs := map[string]string{"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+	maps.Copy(configs, spec.Configs)
+	switch {
+	case spec.Partitions != count:
+		return spec, kafka.Errorf(kafka.InvalidPartitions, "Topic '%s' is internal and has %d partitions, not %d: that is set by %s before the broker starts.", spec.Name, count, spec.Partitions, key)
+	case configs["cleanup.policy"] != "compact":
+		return spec, kafka.Errorf(kafka.InvalidConfig, "Topic '%s' is internal: its cleanup.policy is compact.", spec.Name)
+	}
+	spec.Configs = configs
+	return spec, nil
+}
+
 // offsetsPartitions is how many partitions the offsets topic has, or will have.
 func (t *topics) offsetsPartitions() int32 {
 	if topic := t.ByName(kafka.ConsumerOffsetsTopic); topic != nil {
@@ -315,10 +355,7 @@ func (t *topics) offsetsPartition(ctx context.Context, n int32) (*partition.Part
 func (t *topics) internal(ctx context.Context, name string, count, n int32) (*partition.Partition, error) {
 	topic := t.ByName(name)
 	if topic == nil {
-		made, err := t.Create(ctx, handler.NewTopic{
-			Name: name, Partitions: count, ReplicationFactor: 1,
-			Configs: map[string]string{"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"},
-		})
+		made, err := t.Create(ctx, handler.NewTopic{Name: name, Partitions: count, ReplicationFactor: 1})
 		switch {
 		case errors.Is(err, kafka.TopicAlreadyExists): // another request was faster
 			topic = t.ByName(name)

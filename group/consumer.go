@@ -133,7 +133,7 @@ func beatOf(from Client, rq *kmsg.ConsumerGroupHeartbeatRequest) rebalance.Beat 
 // regexMax bounds an expression that a member subscribes to, in bytes.
 const regexMax = 4096
 
-// match lists the topics that the expression stands for, among those the client may see. It must match whole names.
+// match lists the topics that the expression stands for, among those the client may see, internal ones too as in Kafka. It must match whole names.
 func (c *impl) match(from Client, image *meta.Image, regex string) ([]string, error) {
 	if len(regex) > regexMax {
 		return nil, fmt.Errorf("it is longer than %d bytes", regexMax)
@@ -148,7 +148,7 @@ func (c *impl) match(from Client, image *meta.Image, regex string) ([]string, er
 	}
 	var names []string
 	for name := range image.TopicIDs {
-		if compiled.MatchString(name) && !kafka.IsInternal(name) && (c.env.MayDescribe == nil || c.env.MayDescribe(from, name)) {
+		if compiled.MatchString(name) && (c.env.MayDescribe == nil || c.env.MayDescribe(from, name)) {
 			names = append(names, name)
 		}
 	}

@@ -264,6 +264,17 @@ func TestKIP848_ListDescribeDelete(t *testing.T) {
 	}
 }
 
+func TestKIP848_ExpressionsMatchInternalTopicsToo(t *testing.T) {
+	b := newBroker(t, "t")
+	m := &consumer{b: b, group: "g", id: "m1"}
+	rq := m.request()
+	rq.RebalanceTimeoutMillis, rq.SubscribedTopicRegex = 1000, new("__consumer_.*")
+	need(t, "join", m.send(t, rq), kafka.None)
+	if m.partitions() != 4 {
+		t.Errorf("%d partitions", m.partitions())
+	}
+}
+
 func TestChangesSurviveTheirRecords(t *testing.T) {
 	topic := kafka.NewTopicID()
 	a := rebalance.Assignment{topic: {0, 2}, kafka.NewTopicID(): {1}}

@@ -123,6 +123,7 @@ type broker struct {
 	logs   map[int32]*fakeLog
 	topics map[string]kafka.TopicID
 	ends   map[kafka.TopicPartition]kafka.Offset
+	mirror string // the topic that is one
 	cfg    Config
 
 	revision int64
@@ -189,6 +190,7 @@ func (b *broker) env() Env {
 			end, ok = b.ends[tp]
 			return 0, end, ok
 		},
+		Mirrored: func(topic string) bool { return topic == b.mirror },
 		TopicID: func(name string) (kafka.TopicID, bool) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

@@ -124,7 +124,7 @@ func (g *group) everything() []kmsg.OffsetFetchRequestGroupTopic {
 	return list
 }
 
-// fetchOne answers for one partition, never above its high watermark; false if nothing is committed.
+// fetchOne answers for one partition, never above the high watermark of a mirror; false if nothing is committed.
 func (c *impl) fetchOne(g *group, tp kafka.TopicPartition, stable bool) (kmsg.OffsetFetchResponseGroupTopicPartition, bool) {
 	got := nothing(tp.Partition)
 	if stable && g.undecided(tp) {
@@ -137,7 +137,7 @@ func (c *impl) fetchOne(g *group, tp kafka.TopicPartition, stable bool) (kmsg.Of
 		return got, false
 	}
 	got.Offset, got.LeaderEpoch, got.Metadata = int64(found.offset), int32(found.epoch), &found.metadata
-	if end != kafka.NoOffset && found.offset > end {
+	if end != kafka.NoOffset && found.offset > end && c.env.Mirrored != nil && c.env.Mirrored(tp.Topic) {
 		// The epoch belongs to the offset that is not there.
 		got.Offset, got.LeaderEpoch = int64(end), int32(kafka.NoEpoch)
 	}

@@ -32,10 +32,12 @@ type Env struct {
 	// OffsetsPartition is partition n of the offsets topic, made on first need.
 	OffsetsPartition  func(ctx context.Context, n int32) (*partition.Partition, error)
 	OffsetsPartitions int32
-	// Bounds are a partition's log start and high watermark; false if there is no such partition here. An
-	// OffsetFetch never answers above the high watermark. The end is NoOffset where the partition is out of service: nothing
-	// is known of it, and what is committed on it stays as it is.
+	// Bounds are a partition's log start and high watermark; false if there is no such partition here. The end is NoOffset
+	// where the partition is out of service: nothing is known of it, and what is committed on it stays as it is.
 	Bounds func(tp kafka.TopicPartition) (start, end kafka.Offset, ok bool)
+	// Mirrored says whether the topic is a mirror that follows a source: of such an OffsetFetch never answers above the high
+	// watermark (case C21). Of others it says what was committed, as Kafka. With nil no topic is one.
+	Mirrored func(topic string) bool
 	// TopicID names the topic's present id, so that a deleted topic's commits vanish (case C90).
 	TopicID func(name string) (kafka.TopicID, bool)
 	// Refuse says why nobody may commit on the partition just now (rules T8, R8); nil for no such rule.

@@ -64,9 +64,6 @@ func (c *call) createTopic(ctx context.Context, in *kmsg.CreateTopicsRequestTopi
 	if in.Topic == clusterMetadataTopic {
 		return nil, kafka.Errorf(kafka.InvalidRequest, "Creation of internal topic %s is prohibited.", in.Topic)
 	}
-	if kafka.IsInternal(in.Topic) {
-		return nil, kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is internal: the broker makes it when it is needed.", in.Topic)
-	}
 	configs, mirror, err := splitConfigs(in.Configs)
 	if err != nil {
 		return nil, err
@@ -118,6 +115,8 @@ func (c *call) createMirror(ctx context.Context, in *kmsg.CreateTopicsRequestTop
 		}
 	}
 	switch {
+	case kafka.IsInternal(in.Topic):
+		return nil, kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is internal and cannot be a mirror.", in.Topic)
 	case c.Mirrors == nil:
 		return nil, kafka.Errorf(kafka.InvalidConfig, "This broker has no cluster links: leave %s out.", MirrorLinkConfig)
 	case mirror[MirrorLinkConfig] == "":
