@@ -4,7 +4,7 @@ GO ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
-.PHONY: build demo check test nightly bench dist man fmt clean tools
+.PHONY: build demo check test nightly bench dist man pictures fmt clean tools
 
 build: ## bin/hawser
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/hawser ./cmd/hawser
@@ -29,6 +29,9 @@ dist: ## what is released, in dist/: binaries, Debian packages, manual pages, ch
 
 man: ## the manual pages, in dist/man
 	$(GO) run ./scripts/man dist/man $(VERSION)
+
+pictures: build ## docs/img again: two brokers, traffic, and Debian's Chromium
+	$(GO) run ./scripts/pictures
 
 fmt:
 	gofmt -w $$(git ls-files '*.go')

@@ -40,7 +40,7 @@ var layers = [][]string{
 	{"broker"},
 	{"demo"},
 	{"cmd/hawser"},
-	{"scripts/results", "scripts/man"},
+	{"scripts/results", "scripts/man", "scripts/pictures"},
 }
 
 // testOnly packages may import anything and are imported by tests only.

@@ -321,7 +321,7 @@ func (b *Broker) openKafka(context.Context) error {
 	b.first = listeners[0].Name
 	for _, l := range listeners {
 		if err := b.kafka.Listen(l); err != nil {
-			return err
+			return portTaken(err, "--kafka (or listeners)")
 		}
 	}
 	b.doors.Store(b.kafka)

@@ -252,7 +252,7 @@ func TestStartRefusesWhatCannotBe(t *testing.T) {
 		words  string
 	}{
 		"no directory":         {broker.Config{Kafka: "127.0.0.1:0"}, "--data"},
-		"a port that is taken": {broker.Config{Dir: t.TempDir(), Kafka: taken.KafkaAddress()}, "address already in use"},
+		"a port that is taken": {broker.Config{Dir: t.TempDir(), Kafka: taken.KafkaAddress()}, "choose another address with --kafka"},
 		"another cluster's id": {broker.Config{Dir: t.TempDir(), Kafka: "127.0.0.1:0", ClusterID: "bad id!"}, "cluster"},
 		"unknown authorizer":   {broker.Config{Dir: t.TempDir(), Kafka: "127.0.0.1:0", Settings: map[string]string{"authorizer.class.name": "x.Y"}}, "authorizer.class.name"},
 	} {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/hawserio/hawser/auth"
@@ -27,6 +28,14 @@ type httpDoor struct {
 
 var errStarting = errors.New("the broker is starting or stopping")
 
+// portTaken says what to do about an address that another process listens on.
+func portTaken(err error, flag string) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w. Another program listens there, maybe another hawser: end it, or choose another address with %s", err, flag)
+	}
+	return err
+}
+
 // bindHTTP takes the HTTP port before the Kafka listener opens, which tells tools where it is.
 func (b *Broker) bindHTTP(context.Context) error {
 	if b.cfg.HTTP == "" {
@@ -34,7 +43,7 @@ func (b *Broker) bindHTTP(context.Context) error {
 	}
 	listener, err := descriptors.Listen(b.cfg.HTTP)
 	if err != nil {
-		return fmt.Errorf("open the HTTP port: %w", err)
+		return portTaken(fmt.Errorf("open the HTTP port: %w", err), "--http")
 	}
 	b.http = &httpDoor{listener: listener}
 	scheme := "http://"

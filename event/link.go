@@ -12,6 +12,9 @@ import (
 type LinkCreated struct{ Link, ID, Mode, RemoteClusterID string }
 
 func (e LinkCreated) String() string {
+	if e.RemoteClusterID == "" {
+		return fmt.Sprintf("Link %s was created; the other cluster has not been reached yet.", e.Link)
+	}
 	return fmt.Sprintf("Link %s was created to cluster %s.", e.Link, e.RemoteClusterID)
 }
 

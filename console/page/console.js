@@ -15,6 +15,7 @@ const past = new Map(); // link -> looks {at, lag, age}, newest last
 let busy = ""; // the order under way, or what came of the last one
 let seen = null; // the last answers
 let drawn = ""; // what they looked like
+let answered = 0; // when they came
 
 function make(tag, classes, ...children) {
   const node = document.createElement(tag);
@@ -93,11 +94,12 @@ const svgNode = (tag, attributes, text) => {
 };
 
 // plot draws what a link's looks say of one thing over the last two minutes, with its highest value and now.
-function plot(title, looks, value, words) {
+// least is what the scale reaches at least, so that a quiet link does not look like mountains.
+function plot(title, looks, value, words, least) {
   const width = 340, height = 84, top = 16, bottom = 14, span = (historyMax - 1) * every;
   const now = looks[looks.length - 1].at, values = looks.map(value), most = Math.max(...values);
   const x = (at) => (width - ((now - at) / span) * width).toFixed(1);
-  const y = (v) => (height - bottom - (v / Math.max(most, 1)) * (height - top - bottom)).toFixed(1);
+  const y = (v) => (height - bottom - (v / Math.max(most, least)) * (height - top - bottom)).toFixed(1);
   const points = looks.map((l) => x(l.at) + "," + y(value(l)));
   const svg = svgNode("svg", { viewBox: "0 0 " + width + " " + height, role: "img", class: "plot",
     "aria-label": title + " over the last two minutes: now " + words(values[values.length - 1]) + ", at most " + words(most) });
@@ -151,14 +153,14 @@ function drawTasks(l) {
   return list;
 }
 
-function drawParts(m) {
+function drawParts(m, said) {
   const box = make("div", "parts");
   for (const l of m.mirror_lags) {
     const wrong = l.error_message || l.records_lost;
-    const part = make("span", "part" + (wrong ? " bad" : l.lag > 0 ? " wait" : ""), "p" + l.partition + ": " + count(l.lag) + " behind, at " +
-      (l.last_source_fetch_offset < 0 ? "start" : count(l.last_source_fetch_offset)));
+    const part = make("span", "part" + (wrong ? " bad" : l.lag > 0 ? " wait" : ""), "p" + l.partition + ": " + count(l.lag) + " behind, " +
+      (l.last_source_fetch_offset < 0 ? "nothing read yet" : "read up to " + count(l.last_source_fetch_offset)));
     if (l.records_lost) part.append(", " + count(l.records_lost) + " lost at the source");
-    if (l.error_message) part.append(": " + l.error_message);
+    if (l.error_message && !said.includes(l.error_message.replace(/^partition \d+: /, ""))) part.append(": " + l.error_message);
     box.append(part);
   }
   return box;
@@ -222,19 +224,20 @@ function drawEvents(now) {
   return make("article", "link", make("div", "head", make("h2", "", "What happened")), list);
 }
 
-function drawMirror(m) {
+// drawMirror draws a row. said is what the link's note says already: a thousand mirrors need not repeat it.
+function drawMirror(m, said) {
   const open = opened.has(key(m));
   const toggle = make("button", "", m.mirror_topic_name);
   toggle.type = "button";
   toggle.dataset.mirror = key(m);
   toggle.setAttribute("aria-expanded", String(open));
   const state = make("td", "", badge(m.mirror_status));
-  if (m.mirror_topic_error !== "NO_ERROR" && m.mirror_topic_error !== "NOT_SET") {
+  if (m.mirror_topic_error !== "NO_ERROR" && m.mirror_topic_error !== "NOT_SET" && !(m.mirror_topic_error_message && said.includes(m.mirror_topic_error_message))) {
     state.append(make("span", "why", m.mirror_topic_error + (m.mirror_topic_error_message ? ": " + m.mirror_topic_error_message : "")));
   }
   const name = make("td", "name", toggle);
   if (m.source_topic_name !== m.mirror_topic_name) name.append(make("span", "quiet", "of " + m.source_topic_name));
-  if (open) name.append(drawOrders(m), drawParts(m));
+  if (open) name.append(drawOrders(m), drawParts(m, said + (m.mirror_topic_error_message || "")));
   return make("tr", "", name, state, make("td", "n", since(m.state_time_ms)), make("td", "n", count(m.num_partitions)),
     make("td", "n", count(maxLag(m))), make("td", "n", count(totalLag(m))), make("td", "n", m.mirror_status === "STOPPED" ? "" : seconds(age(m))));
 }
@@ -245,17 +248,21 @@ function drawLink(l, mirrors) {
   card.append(head);
   const looks = past.get(l.link_name);
   if (mirrors.length > 0 && looks) {
-    card.append(make("div", "plots", plot("records behind", looks, (o) => o.lag, count), plot("RPO, worst mirror", looks, (o) => o.age, seconds)));
+    card.append(make("div", "plots", plot("records behind", looks, (o) => o.lag, count, 10), plot("RPO, worst mirror", looks, (o) => o.age, seconds, 1000)));
   }
   if (l.link_error !== "NO_ERROR") card.append(make("p", "note", l.link_error + (l.link_error_message ? ": " + l.link_error_message : "")));
   const tasks = drawTasks(l);
   if (tasks) card.append(tasks);
-  if (mirrors.length === 0) return card;
+  if (mirrors.length === 0) {
+    // A link from another cluster waits for its first topic; one that only hands out topics has none.
+    if (!l.destination_cluster_id) card.append(make("p", "quiet first", "No mirror topics yet: ", make("code", "", "hawser mirror create TOPIC --link " + l.link_name)));
+    return card;
+  }
   const titles = make("tr", "", make("th", "", "mirror topic"), make("th", "", "status"), make("th", "n", "since"), make("th", "n", "partitions"),
     make("th", "n", "worst lag"), make("th", "n", "lag"), make("th", "n", "RPO"));
   const body = make("tbody");
   const shown = unfolded.has(l.link_name) ? mirrors : mirrors.slice(0, rowsMax);
-  for (const m of shown) body.append(drawMirror(m));
+  for (const m of shown) body.append(drawMirror(m, l.link_error !== "NO_ERROR" ? l.link_error_message || "" : ""));
   card.append(make("div", "scroll", make("table", "", make("thead", "", titles), body)));
   if (shown.length < mirrors.length) {
     const more = make("button", "", "show all " + count(mirrors.length));
@@ -281,6 +288,7 @@ function draw() {
   const cards = [];
   for (const l of seen.links) {
     const mirrors = seen.mirrors.filter((m) => m.link_name === l.link_name && fits(m));
+    mirrors.sort((a, b) => (mood(b.mirror_status) === "bad") - (mood(a.mirror_status) === "bad")); // by name otherwise, as they come
     if (!filtering || mirrors.length > 0) cards.push(drawLink(l, mirrors));
   }
   if (cards.length === 0) {
@@ -303,8 +311,10 @@ async function once() {
   try {
     seen = await look();
     remember(seen);
+    answered = Date.now();
     $("pulse").className = "pulse";
     $("pulse").textContent = "live";
+    document.body.classList.remove("stale");
     const looks = JSON.stringify(seen) + JSON.stringify([...past.values()]);
     if (looks !== drawn && document.visibilityState === "visible") {
       drawn = looks;
@@ -312,7 +322,8 @@ async function once() {
     }
   } catch (e) {
     $("pulse").className = "pulse lost";
-    $("pulse").textContent = "no answer: " + e.message;
+    $("pulse").textContent = "no answer (" + e.message + ")" + (answered ? "; what is shown is " + since(answered) + " old" : "");
+    document.body.classList.add("stale");
   }
 }
 
