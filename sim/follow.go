@@ -15,22 +15,26 @@ import (
 
 // follower fetches one partition.
 type follower struct {
-	p       int32
-	serial  int // of the question under way, 0 for none
-	splice  bool
-	aligned bool
-	noEpoch bool
-	short   int
-	epoch   kafka.LeaderEpoch // the source's, as last heard
-	mend    bool              // histories must be compared
-	doubt   plan.Doubt
-	cut     *plan.Aligned // decided, not carried out yet
-	cutGen  int64
-	fault   plan.Fault
-	since   time.Time
-	start   kafka.Offset // the source's log start as last heard
-	level   bool         // the source had nothing more when last asked
-	heard   bool         // the source has answered since fetching began
+	p        int32
+	serial   int // of the question under way, 0 for none
+	splice   bool
+	aligned  bool
+	noEpoch  bool
+	reread   bool
+	cutUnder kafka.LeaderEpoch
+	cutTo    kafka.Offset
+	short    int
+	epoch    kafka.LeaderEpoch // the source's, as last heard
+	mend     bool              // histories must be compared
+	doubt    plan.Doubt
+	cut      *plan.Aligned // decided, not carried out yet
+	cutGen   int64
+	cutEpoch kafka.LeaderEpoch // the source's, when that was decided
+	fault    plan.Fault
+	since    time.Time
+	start    kafka.Offset // the source's log start as last heard
+	level    bool         // the source had nothing more when last asked
+	heard    bool         // the source has answered since fetching began
 }
 
 // assign fetches exactly what is to be fetched: link/running.go's assign and wanted.
@@ -250,7 +254,7 @@ func (s *shell) store(f *follower, part *partition.Partition, a ask, answer fetc
 	err := s.append(part, a, answer)
 	switch {
 	case err == nil:
-		f.noEpoch = false
+		f.noEpoch = f.reread
 		s.well(f)
 		s.part(f.p, mirror.Behind)
 	case errors.Is(err, partition.ErrStale):
@@ -284,7 +288,8 @@ func (s *shell) align(f *follower, part *partition.Partition, source *cluster) {
 		h.MirrorStart, h.MirrorEnd, h.MirrorEpoch, h.SourceStart, h.SourceEnd, h.SourceEpoch, h.Shared, h.Doubt, v.Course, v.To, v.Fault)
 	switch v.Course {
 	case plan.GoOn:
-		f.mend, f.splice, f.aligned, f.short, f.noEpoch = false, v.Prove, !v.Prove, 0, h.Forgotten
+		f.mend, f.splice, f.aligned, f.short, f.noEpoch = false, v.Prove, !v.Prove, 0, v.Unnamed
+		f.reread = v.Reread
 		if !v.Prove {
 			s.part(f.p, mirror.Aligned)
 		}
@@ -298,7 +303,7 @@ func (s *shell) align(f *follower, part *partition.Partition, source *cluster) {
 			s.well(f)
 		}
 	case plan.Truncate:
-		f.cut, f.cutGen = &v, h.Generation
+		f.cut, f.cutGen, f.cutEpoch = &v, h.Generation, h.SourceEpoch
 		s.part(f.p, mirror.Diverged)
 	case plan.Blame:
 		if v.Twice {
@@ -317,6 +322,7 @@ func (s *shell) gather(f *follower, part *partition.Partition, source *cluster) 
 	h := plan.Histories{
 		Doubt: f.doubt, Source: kafka.TopicPartition{Topic: topicName, Partition: f.p}, Known: !s.c.topic.rec.sourceID.IsZero(),
 		Generation: o.Generation, MirrorStart: o.LogStart, MirrorEnd: o.LogEnd, Open: o.LastStable < o.LogEnd,
+		CutUnder: f.cutUnder, CutTo: f.cutTo,
 	}
 	e, err := source.ends(f.p)
 	if err != nil {
@@ -351,6 +357,7 @@ func (s *shell) carryOutCut(f *follower, part *partition.Partition) {
 	f.cut, f.mend = nil, err != nil
 	if err == nil {
 		f.splice, f.short = true, 0
+		f.cutUnder, f.cutTo = f.cutEpoch, v.To
 		s.noteCut(f.p, v.To)
 	}
 	s.part(f.p, mirror.CutDone)

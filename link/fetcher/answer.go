@@ -185,7 +185,7 @@ func (q *part) store(f *Fetched) verdict {
 	if len(cut.whole) == 0 {
 		return q.nothingWhole(f, cut)
 	}
-	q.maxBytes, q.noEpoch = 0, false
+	q.maxBytes, q.noEpoch = 0, q.reread
 	q.well()
 	return stay
 }

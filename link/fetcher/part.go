@@ -39,12 +39,15 @@ type part struct {
 	tries     int           // failures in a row, for the next wait
 	maxBytes  int           // a batch was larger than the usual bound; 0 for the usual
 	asked     asked
-	serial    int64        // of the connection that the splice was checked on
-	noStripes time.Time    // stripes are not tried before
-	doubt     plan.Doubt   // why it needs a repair
-	splice    bool         // the next fetch reads the last batch again (rule E6)
-	aligned   bool         // a repair has compared the histories since: the next new connection need not
-	noEpoch   bool         // the source has forgotten the last batch's epoch: do not name it
+	serial    int64      // of the connection that the splice was checked on
+	noStripes time.Time  // stripes are not tried before
+	doubt     plan.Doubt // why it needs a repair
+	splice    bool       // the next fetch reads the last batch again (rule E6)
+	aligned   bool       // a repair has compared the histories since: the next new connection need not
+	noEpoch   bool       // the source has forgotten the last batch's epoch: do not name it
+	reread    bool       // nor after an append, until histories are compared again
+	cutUnder  kafka.LeaderEpoch
+	cutTo     kafka.Offset // where the mirror was last cut, while the source was in leader epoch cutUnder
 	last      lastEpoch    // cache
 	short     int          // times in a row that the source's log was found shorter than the mirror's in the same epoch
 	start     kafka.Offset // the source's log start, as last heard; -1 for never

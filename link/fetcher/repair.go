@@ -60,7 +60,7 @@ func (q *part) align() {
 	switch v := plan.Align(f); v.Course {
 	case plan.GoOn:
 		q.splice, q.aligned, q.short = v.Prove, !v.Prove, 0
-		q.noEpoch = f.Forgotten
+		q.noEpoch, q.reread = v.Unnamed, v.Reread
 		q.wait(q.pool.cfg.Load().Backoff) // if this comes again at once it is not as simple as that
 	case plan.LookAgain:
 		q.splice = q.splice || v.Prove
@@ -84,6 +84,7 @@ func (q *part) gather() (plan.Histories, error) {
 	}
 	f.SourceEpoch = leader.Epoch
 	o := q.Target.Offsets()
+	f.CutUnder, f.CutTo = q.cutUnder, q.cutTo
 	f.Generation, f.MirrorStart, f.MirrorEnd, f.Open = o.Generation, o.LogStart, o.LogEnd, o.LastStable < o.LogEnd
 	if f.SourceStart, err = q.pool.src.ListOffset(q.ctx, q.Source, -2); err != nil {
 		return f, err
@@ -138,6 +139,7 @@ func (q *part) truncate(f plan.Histories, v plan.Aligned) {
 		return
 	}
 	q.splice, q.last.known, q.short = true, false, 0
+	q.cutUnder, q.cutTo = f.SourceEpoch, v.To
 	q.pool.tell(Event{Mirror: q.Mirror, Kind: "truncated", From: f.MirrorEnd, To: v.To, Epoch: f.SourceEpoch, Err: v.Why})
 	q.well()
 }

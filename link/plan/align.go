@@ -39,6 +39,15 @@ type Histories struct {
 	SourceEpoch kafka.LeaderEpoch
 	Shared      kafka.Offset // exclusive end of the history both share by epochs, at most MirrorEnd
 	Forgotten   bool         // the source knows no epoch as old as the mirror's last
+	// CutUnder is the source's leader epoch under which the mirror was last cut, by the one who compares now, and CutTo where.
+	CutUnder kafka.LeaderEpoch
+	CutTo    kafka.Offset
+}
+
+// reread says that what the mirror has above its last cut was read from the source as it is now: a source that loses something
+// raises its leader epoch. One that was emptied and copied again calls the epochs it had then dead (rule E1), also those that came again.
+func (h Histories) reread() bool {
+	return h.Doubt != DoubtContent && h.CutUnder == h.SourceEpoch && max(h.Shared, h.MirrorStart) >= h.CutTo
 }
 
 // Course is how a mirror goes on.
@@ -62,13 +71,17 @@ type Aligned struct {
 	// Prove says that the next fetch must read the mirror's last batch again (rule E6): epochs and ends that fit again may be those of a topic
 	// that was made anew and has grown since. It is not set where nothing is left at the source to be compared.
 	Prove bool
-	Why   error
+	// Unnamed says of GoOn that the next fetch must not name the mirror's last epoch: the source has forgotten it; with Reread not
+	// until the next comparison, since the source would contradict it each time.
+	Unnamed, Reread bool
+	Why             error
 }
 
 // Align decides, from both histories, how a mirror goes on. It is all there is of the rules about
 // divergence (rules E2, E6, cases C03 to C05), and neither asks nor changes anything.
 func Align(h Histories) Aligned {
 	a := align(h)
+	a.Unnamed = a.Course == GoOn && (h.Forgotten || a.Reread)
 	a.Prove = h.Doubt != DoubtRewritten && !h.Empty && h.SourceStart <= h.LastBase && h.LastBase < h.SourceEnd && !plant.On("regrown-source-trusted")
 	return a
 }
@@ -97,6 +110,8 @@ func align(h Histories) Aligned {
 		return Aligned{Course: GoOn}
 	case h.Shared < h.MirrorEnd && plant.On("divergence-unseen"): // rule E2
 		return Aligned{Course: GoOn}
+	case h.Shared < h.MirrorEnd && h.SourceEpoch > h.MirrorEpoch && h.reread():
+		return Aligned{Course: GoOn, Reread: true}
 	case h.Shared < h.MirrorEnd && h.SourceEpoch > h.MirrorEpoch:
 		return Aligned{Course: Truncate, To: max(h.Shared, h.MirrorStart),
 			Why: fmt.Errorf("source partition %s lost its tail: in leader epoch %d its history leaves the mirror's (epoch %d, end %d) at offset %d", h.Source, h.SourceEpoch, h.MirrorEpoch, h.MirrorEnd, h.Shared)}
