@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -105,7 +106,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 		}
 	}()
 	// The HTTP port is bound, and so put into the settings, before anything runs that reads them.
-	steps := []func(context.Context) error{b.openDir, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.bindHTTP, b.openLinks, b.openCleaner, b.openSecurity, b.openAudit, b.openKafka, b.openHTTP}
+	steps := []func(context.Context) error{b.openDir, b.openStore, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.bindHTTP, b.openLinks, b.openCleaner, b.openSecurity, b.openAudit, b.openKafka, b.openHTTP}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -165,6 +166,31 @@ func (b *Broker) openDir(context.Context) error {
 	return nil
 }
 
+func (b *Broker) openStore(context.Context) error {
+	st, err := disk.Open(filepath.Join(b.cfg.Dir, "data"))
+	if err != nil {
+		return fmt.Errorf("open data directory: %w", err)
+	}
+	b.store = st
+	b.onClose(st.Close)
+	return nil
+}
+
+// mayBegin refuses to begin a cluster over partitions that an older one has left, unless that is asked for: metadata that is lost, or on a disk
+// that is not mounted, would be taken for a new start, and all topics would be gone.
+func (b *Broker) mayBegin() error {
+	found, err := b.store.Partitions()
+	if err != nil {
+		return fmt.Errorf("list partitions: %w", err)
+	}
+	found = slices.DeleteFunc(found, func(id kafka.PartitionID) bool { return isEmpty(b.store, id) })
+	if len(found) == 0 || b.cfg.NewIdentity {
+		return nil
+	}
+	return fmt.Errorf("the metadata is empty, but %s holds %d partitions: put the metadata back (%s, or hawser.metadata.endpoints, or a disk that is not mounted); to begin anew, with the partitions moved to %s, start once with --new-identity",
+		filepath.Join(b.cfg.Dir, "data"), len(found), filepath.Join(b.cfg.Dir, "meta"), filepath.Join(b.cfg.Dir, "data", "set-aside"))
+}
+
 func (b *Broker) openMeta(ctx context.Context) error {
 	if b.cfg.ClusterID != "" {
 		if err := config.Broker.CheckOne("hawser.cluster.id", b.cfg.ClusterID); err != nil {
@@ -180,6 +206,7 @@ func (b *Broker) openMeta(ctx context.Context) error {
 		NodeID:        b.cfg.NodeID,
 		ClusterID:     b.cfg.ClusterID,
 		NewIdentity:   b.cfg.NewIdentity,
+		MayBegin:      b.mayBegin,
 		ForgetSecrets: b.cfg.ForgetSecrets,
 		QuotaBytes:    b.values.Int("hawser.metadata.quota.bytes"),
 		Endpoints:     b.values.List("hawser.metadata.endpoints"),
@@ -199,12 +226,6 @@ func (b *Broker) openMeta(ctx context.Context) error {
 }
 
 func (b *Broker) openPartitions(ctx context.Context) error {
-	st, err := disk.Open(filepath.Join(b.cfg.Dir, "data"))
-	if err != nil {
-		return fmt.Errorf("open data directory: %w", err)
-	}
-	b.store = st
-	b.onClose(st.Close)
 	cluster := b.meta.Image().Cluster
 	b.owner = partition.NewOwner(partition.Config{
 		ClusterID:      cluster.ID,
@@ -215,7 +236,7 @@ func (b *Broker) openPartitions(ctx context.Context) error {
 		Unsafe:         !b.values.Bool("hawser.sync.enable"),
 		Refuse:         b.refuseAppend,
 		Logger:         b.log,
-	}, st, b.meta)
+	}, b.store, b.meta)
 	b.onClose(b.owner.Close)
 	b.topics = newTopics(b)
 	if err := b.topics.openAll(ctx); err != nil {

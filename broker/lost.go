@@ -9,6 +9,7 @@ import (
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/store"
 )
 
 // directoriesAtOnce is how many directories are made side by side.
@@ -45,8 +46,8 @@ func (t *topics) unmake(id kafka.TopicID, from, to int32, why error) {
 }
 
 // isEmpty reports whether there is nothing in a partition's directory.
-func (t *topics) isEmpty(id kafka.PartitionID) bool {
-	dir, err := t.b.store.Dir(id)
+func isEmpty(st store.Store, id kafka.PartitionID) bool {
+	dir, err := st.Dir(id)
 	if err != nil {
 		return false
 	}

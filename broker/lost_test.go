@@ -240,3 +240,48 @@ func TestCommittedOffsetsSurviveAPartitionOutOfService(t *testing.T) {
 		t.Errorf("with its own partition out of service the group is at %d, %v; want COORDINATOR_NOT_AVAILABLE", at, err)
 	}
 }
+
+// Metadata that is gone, with the partitions there, is no new cluster unless somebody says so: all topics would be gone.
+func TestD7_LostMetadataIsNoNewBeginning(t *testing.T) {
+	dir := t.TempDir()
+	path := ordersWith(t, dir)
+	lost := filepath.Join(dir, "meta")
+	kept := filepath.Join(t.TempDir(), "kept")
+	if err := os.Rename(lost, kept); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first try must not make the second one pass
+		b, err := broker.Start(t.Context(), broker.Config{Dir: dir, Kafka: "127.0.0.1:0", NodeID: 1})
+		if err == nil {
+			stop(t, b)
+			t.Fatal("a broker without its metadata began anew")
+		}
+		for _, word := range []string{"metadata is empty", lost, "--new-identity"} {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%v: lacks %q", err, word)
+			}
+		}
+	}
+	if err := os.RemoveAll(lost); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(kept, lost); err != nil {
+		t.Fatal(err)
+	}
+	b := start(t, dir, nil)
+	if end, err := endOf(t, b, 0); end != 1 || err != nil {
+		t.Errorf("with the metadata back: end %d, %v", end, err)
+	}
+	stop(t, b)
+	if err := os.RemoveAll(lost); err != nil {
+		t.Fatal(err)
+	}
+	b, err := broker.Start(t.Context(), broker.Config{Dir: dir, Kafka: "127.0.0.1:0", NodeID: 1, NewIdentity: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop(t, b)
+	if _, err := os.Stat(filepath.Join(dir, "data", "set-aside", filepath.Base(path))); err != nil {
+		t.Errorf("begun anew, the old partition is not set aside: %v", err)
+	}
+}

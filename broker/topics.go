@@ -62,7 +62,7 @@ func (t *topics) sweep(ctx context.Context, img *meta.Image) error {
 		topic := img.Topics[id.Topic]
 		switch {
 		case topic != nil && id.Partition < topic.Partitions:
-		case img.Deletions[id.Topic] != nil, t.isEmpty(id):
+		case img.Deletions[id.Topic] != nil, isEmpty(t.b.store, id):
 			if err := t.b.store.Remove(id); err != nil {
 				return fmt.Errorf("remove left-over of deleted topic: %w", err)
 			}

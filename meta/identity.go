@@ -81,6 +81,11 @@ func (m *Meta) readCluster(ctx context.Context) (*clusterRecord, int64, error) {
 func (m *Meta) decideCluster(now *clusterRecord) (clusterRecord, error) {
 	next := *now
 	wanted := m.cfg.ClusterID
+	if now.ID == "" && m.cfg.MayBegin != nil {
+		if err := m.cfg.MayBegin(); err != nil {
+			return next, err
+		}
+	}
 	switch {
 	case now.ID == "" && wanted == "":
 		next.ID = kafka.NewTopicID().String()

@@ -35,6 +35,8 @@ type Config struct {
 	// exists it must be empty or equal.
 	ClusterID   string
 	NewIdentity bool // draw incarnation and producer prefix anew
+	// MayBegin says why an empty store must not become a new cluster; asked before anything is written to it. nil: it may.
+	MayBegin func() error
 	// ForgetSecrets opens a store whose key file is lost: the links lose their
 	// passwords, which must be set again.
 	ForgetSecrets bool
