@@ -128,7 +128,7 @@ func (c *cluster) atRest() bool {
 		for p := range c.topic.Partitions {
 			f, o := c.shell.followers[p], c.part(p).Offsets()
 			there, err := c.topic.rec.upstream.ends(p)
-			if err != nil || f == nil || !f.level || o.HighWatermark != o.LogEnd || o.LogEnd != there.end {
+			if err != nil || f == nil || !f.level || f.mend || f.cut != nil || o.HighWatermark != o.LogEnd || o.LogEnd != there.end {
 				return false
 			}
 		}
