@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -21,17 +22,16 @@ import (
 //	v16 the new leader's address. v17 directory ids, v18 a follower's high watermark: for followers only, ignored.
 //	Not done: followers. A request with a replica id is answered NOT_LEADER_OR_FOLLOWER.
 func fetch(ctx context.Context, c *call, rq *kmsg.FetchRequest) (kmsg.Response, error) {
-	plan, err := c.sessions.begin(rq, c.version)
+	scratch := takeScratch()
+	defer scratch.give()
+	plan, err := c.sessions.begin(rq, c.version, scratch)
 	if err != nil {
 		resp := kmsg.NewPtrFetchResponse()
 		resp.ErrorCode = code(err)
 		return &fetchAnswer{FetchResponse: resp}, nil
 	}
-	f := &fetching{call: c, rq: rq, parts: make([]fetchPart, len(plan.parts))}
-	for i, want := range plan.parts {
-		f.parts[i].want = want
-		f.resolve(&f.parts[i])
-	}
+	f := &fetching{call: c, rq: rq, parts: scratch.partsOf(plan.parts)}
+	f.resolveAll()
 	f.maxBytes = int(max(0, min(rq.MaxBytes, c.Settings.FetchMaxBytes, c.fetchMax())))
 	f.minBytes = min(int(rq.MinBytes), f.maxBytes)
 	defer f.unwatch()
@@ -40,6 +40,7 @@ func fetch(ctx context.Context, c *call, rq *kmsg.FetchRequest) (kmsg.Response, 
 	if f.overQuota() {
 		return f.nothing(plan), nil
 	}
+	defer func() { scratch.sent = plan.sent }() // it has grown
 	return f.finish(plan), nil
 }
 
@@ -65,8 +66,34 @@ type fetchPart struct {
 
 func (part *fetchPart) size() int { return int(part.ans.Slice.Length) }
 
-// resolve finds the partition if the caller may read it.
-func (f *fetching) resolve(part *fetchPart) {
+// sent is what the session remembers of the answer.
+func (part *fetchPart) sent() fetchSent {
+	if part.err != nil {
+		return fetchSent{highWatermark: -1, logStart: -1, bytes: part.size(), telling: code(part.err) != 0}
+	}
+	return fetchSent{highWatermark: part.ans.Offsets.HighWatermark, logStart: part.ans.Offsets.LogStart, bytes: part.size(), telling: part.ans.Diverging}
+}
+
+// resolveAll finds the partitions that the caller may read. Those of a topic stand together as a rule.
+func (f *fetching) resolveAll() {
+	var t *meta.Topic
+	var err error
+	for i := range f.parts {
+		part := &f.parts[i]
+		if i == 0 || part.want.topic != f.parts[i-1].want.topic || part.want.id != f.parts[i-1].want.id {
+			t, err = f.readableTopic(part.want)
+		}
+		if part.err = err; err == nil {
+			part.p, part.err = f.open(t, part.want.number)
+		}
+		if part.err != nil {
+			part.p = nil
+		}
+	}
+}
+
+// readableTopic finds the topic if the caller may read it.
+func (f *fetching) readableTopic(want fetchWant) (*meta.Topic, error) {
 	mode := f.namingFrom(13)
 	follower := f.rq.ReplicaID >= 0 || f.rq.ReplicaState.ID >= 0
 	may := func(topic string) bool {
@@ -75,23 +102,20 @@ func (f *fetching) resolve(part *fetchPart) {
 		}
 		return f.topicAllowed(kmsg.ACLOperationRead, topic)
 	}
-	t, err := f.topicOf(part.want.topic, part.want.id, mode)
+	t, err := f.topicOf(want.topic, want.id, mode)
 	switch {
-	case mode == byName && !may(part.want.topic):
-		err = topicDenied(part.want.topic)
+	case mode == byName && !may(want.topic):
+		return nil, topicDenied(want.topic)
 	case err != nil:
+		return nil, err
 	case mode == byID && !may(t.Name):
-		err = topicDenied(t.Name)
+		return nil, topicDenied(t.Name)
 	case follower:
-		err = kafka.Errorf(kafka.NotLeaderForPartition, "There are no followers here.")
+		return nil, kafka.Errorf(kafka.NotLeaderForPartition, "There are no followers here.")
 	case f.version < 10 && t.Configs["compression.type"] == "zstd":
-		err = kafka.Errorf(kafka.UnsupportedCompressionType, "Fetch version %d cannot carry zstd.", f.version)
-	default:
-		part.p, err = f.open(t, part.want.number)
+		return nil, kafka.Errorf(kafka.UnsupportedCompressionType, "Fetch version %d cannot carry zstd.", f.version)
 	}
-	if part.err = err; err != nil {
-		part.p = nil
-	}
+	return t, nil
 }
 
 // readAll reads every partition once.
@@ -183,9 +207,9 @@ func (f *fetching) readChanged() {
 		if part.p == nil {
 			continue
 		}
-		now, then := part.p.Offsets(), part.ans.Offsets
-		now.Size, then.Size, now.LogEnd, then.LogEnd = 0, 0, 0, 0 // not shown
-		if now != then || part.p.Err() != nil {
+		now, err := part.p.Shown()
+		now.LogEnd = part.ans.Offsets.LogEnd // not shown
+		if now != part.ans.Offsets || err != nil {
 			f.readOne(part)
 		}
 	}
@@ -221,21 +245,17 @@ func (f *fetching) nothing(plan *fetchPlan) *fetchAnswer {
 // finish makes the answer and lets the session remember it.
 func (f *fetching) finish(plan *fetchPlan) *fetchAnswer {
 	answer := &fetchAnswer{FetchResponse: kmsg.NewPtrFetchResponse()}
-	sent := make([]fetchSent, len(f.parts))
 	for i := range f.parts {
 		part := &f.parts[i]
-		out := f.partitionAnswer(part)
-		sent[i] = fetchSent{
-			highWatermark: kafka.Offset(out.HighWatermark), logStart: kafka.Offset(out.LogStartOffset),
-			bytes: part.size(), telling: out.ErrorCode != 0 || part.ans.Diverging,
-		}
-		if plan.omits(i, sent[i]) {
+		sent := part.sent()
+		plan.sent = append(plan.sent, sent)
+		if plan.omits(i, sent) {
 			part.ans.Slice.Close()
 			continue
 		}
-		answer.add(part.want, out, part.ans.Slice)
+		answer.add(part.want, f.partitionAnswer(part), part.ans.Slice)
 	}
-	answer.SessionID = f.sessions.end(plan, sent)
+	answer.SessionID = f.sessions.end(plan)
 	return answer
 }
 

@@ -64,8 +64,9 @@ type session struct {
 }
 
 type sessionPart struct {
-	want fetchWant
-	sent fetchSent
+	want   fetchWant
+	sent   fetchSent
+	served bool // bytes, by the answer before
 }
 
 func newSessionCache(max int, now func() time.Time) *sessionCache {
@@ -75,14 +76,16 @@ func newSessionCache(max int, now func() time.Time) *sessionCache {
 // fetchPlan is what one request has to be answered with.
 type fetchPlan struct {
 	parts   []fetchWant
-	before  []fetchSent // of an incremental request: what was sent last; nil for a full one
-	session *session    // nil: none
+	before  []fetchSent    // of an incremental request: what was sent last; nil for a full one
+	sent    []fetchSent    // what is sent now
+	asked   []*sessionPart // of an incremental request: the parts' memory
+	session *session       // nil: none
 	create  bool        // the reader would like a session
 	naming  naming
 }
 
 // begin reads the session part of a request. The errors are for the whole answer.
-func (sc *sessionCache) begin(rq *kmsg.FetchRequest, version int16) (*fetchPlan, error) {
+func (sc *sessionCache) begin(rq *kmsg.FetchRequest, version int16, scratch *fetchScratch) (*fetchPlan, error) {
 	mode := byName
 	if version >= 13 {
 		mode = byID
@@ -91,7 +94,7 @@ func (sc *sessionCache) begin(rq *kmsg.FetchRequest, version int16) (*fetchPlan,
 	defer sc.mu.Unlock()
 	if rq.SessionEpoch == sessionFirstEpoch || rq.SessionEpoch == sessionFinalEpoch {
 		sc.remove(sc.byID[rq.SessionID])
-		return &fetchPlan{parts: wants(rq), create: rq.SessionEpoch == sessionFirstEpoch && version >= 7, naming: mode}, nil
+		return &fetchPlan{parts: wants(rq), sent: scratch.sent, create: rq.SessionEpoch == sessionFirstEpoch && version >= 7, naming: mode}, nil
 	}
 	s := sc.byID[rq.SessionID]
 	switch {
@@ -107,12 +110,12 @@ func (sc *sessionCache) begin(rq *kmsg.FetchRequest, version int16) (*fetchPlan,
 		return nil, kafka.FetchSessionIDNotFound
 	}
 	s.used, s.epoch = sc.now(), nextEpoch(s.epoch)
-	plan := &fetchPlan{session: s, naming: mode, before: make([]fetchSent, 0, len(s.order)), parts: make([]fetchWant, 0, len(s.order))}
 	for _, part := range s.order {
-		plan.parts = append(plan.parts, part.want)
-		plan.before = append(plan.before, part.sent)
+		scratch.wants = append(scratch.wants, part.want)
+		scratch.before = append(scratch.before, part.sent)
+		scratch.asked = append(scratch.asked, part)
 	}
-	return plan, nil
+	return &fetchPlan{session: s, naming: mode, parts: scratch.wants, before: scratch.before, sent: scratch.sent, asked: scratch.asked}, nil
 }
 
 // nextEpoch counts from 1 on: 0 and -1 mean something else.
@@ -182,11 +185,11 @@ func (plan *fetchPlan) omits(i int, sent fetchSent) bool {
 }
 
 // end remembers what was sent and returns the session id for the answer, 0 for none.
-func (sc *sessionCache) end(plan *fetchPlan, sent []fetchSent) int32 {
+func (sc *sessionCache) end(plan *fetchPlan) int32 {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	if plan.session != nil {
-		sc.remember(plan, sent)
+		sc.remember(plan)
 		return plan.session.id
 	}
 	if !plan.create || !sc.room(len(plan.parts)) {
@@ -195,7 +198,7 @@ func (sc *sessionCache) end(plan *fetchPlan, sent []fetchSent) int32 {
 	s := &session{id: sc.freshID(), epoch: 1, naming: plan.naming, used: sc.now(), parts: map[fetchKey]*sessionPart{}}
 	for i, want := range plan.parts {
 		if s.parts[want.fetchKey] == nil {
-			sc.add(s, want, sent[i].remembered())
+			sc.add(s, want, plan.sent[i].remembered())
 		}
 	}
 	sc.byID[s.id] = s
@@ -211,26 +214,23 @@ func (sent fetchSent) remembered() fetchSent {
 }
 
 // remember stores what was sent, and moves the partitions that got bytes behind the others.
-func (sc *sessionCache) remember(plan *fetchPlan, sent []fetchSent) {
-	s := plan.session
-	served := map[*sessionPart]bool{}
-	for i, want := range plan.parts {
-		part := s.parts[want.fetchKey]
-		if part == nil {
-			continue // forgotten meanwhile, by a request on another connection
-		}
-		part.sent = sent[i].remembered()
-		if sent[i].bytes > 0 {
-			served[part] = true
+func (sc *sessionCache) remember(plan *fetchPlan) {
+	s, served := plan.session, 0
+	for i, part := range plan.asked {
+		sent := plan.sent[i]
+		// One that was forgotten meanwhile, by a request on another connection, is nobody's memory any more.
+		part.sent, part.served = sent.remembered(), sent.bytes > 0
+		if part.served {
+			served++
 		}
 	}
-	if len(served) == 0 || len(served) == len(s.order) {
+	if served == 0 || served == len(s.order) {
 		return
 	}
-	last := make([]*sessionPart, 0, len(served))
+	last := make([]*sessionPart, 0, served)
 	kept := s.order[:0]
 	for _, part := range s.order {
-		if served[part] {
+		if part.served {
 			last = append(last, part)
 		} else {
 			kept = append(kept, part)

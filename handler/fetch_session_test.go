@@ -29,11 +29,17 @@ func sessionRequest(id, epoch int32, topics ...string) *kmsg.FetchRequest {
 // open makes a session over the topics and returns its id.
 func open(t *testing.T, sc *sessionCache, version int16, topics ...string) int32 {
 	t.Helper()
-	plan, err := sc.begin(sessionRequest(0, 0, topics...), version)
+	plan, err := sc.begin(sessionRequest(0, 0, topics...), version, new(fetchScratch))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sc.end(plan, make([]fetchSent, len(plan.parts)))
+	return end(sc, plan, make([]fetchSent, len(plan.parts))...)
+}
+
+// end ends a fetch of which so much was sent.
+func end(sc *sessionCache, plan *fetchPlan, sent ...fetchSent) int32 {
+	plan.sent = sent
+	return sc.end(plan)
 }
 
 func names(plan *fetchPlan) (list []string) {
@@ -53,7 +59,7 @@ func TestSessionRemembersAndForgets(t *testing.T) {
 	forget := kmsg.NewFetchRequestForgottenTopic()
 	forget.Topic, forget.Partitions = "b", []int32{0}
 	rq.ForgottenTopics = append(rq.ForgottenTopics, forget)
-	plan, err := sc.begin(rq, 12)
+	plan, err := sc.begin(rq, 12, new(fetchScratch))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +69,10 @@ func TestSessionRemembersAndForgets(t *testing.T) {
 	// a got bytes: it is served last next time.
 	sent := make([]fetchSent, 3)
 	sent[0].bytes = 10
-	if got := sc.end(plan, sent); got != id {
+	if got := end(sc, plan, sent...); got != id {
 		t.Fatalf("session id %d became %d", id, got)
 	}
-	plan, err = sc.begin(sessionRequest(id, 2), 12)
+	plan, err = sc.begin(sessionRequest(id, 2), 12, new(fetchScratch))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,11 +83,11 @@ func TestSessionRemembersAndForgets(t *testing.T) {
 
 func TestSessionAnswersOnlyWhatChanged(t *testing.T) {
 	sc := newSessionCache(10, time.Now)
-	plan, _ := sc.begin(sessionRequest(0, 0, "a"), 12)
+	plan, _ := sc.begin(sessionRequest(0, 0, "a"), 12, new(fetchScratch))
 	if plan.omits(0, fetchSent{}) {
 		t.Fatal("a full answer left a partition out")
 	}
-	id := sc.end(plan, []fetchSent{{highWatermark: 5, logStart: 1}})
+	id := end(sc, plan, fetchSent{highWatermark: 5, logStart: 1})
 	next := int32(1)
 	for _, tc := range []struct {
 		name  string
@@ -97,7 +103,7 @@ func TestSessionAnswersOnlyWhatChanged(t *testing.T) {
 		{"same error", fetchSent{highWatermark: -1, logStart: -1, telling: true}, false},
 		{"well again", fetchSent{highWatermark: 6, logStart: 2}, false},
 	} {
-		plan, err := sc.begin(sessionRequest(id, next), 12)
+		plan, err := sc.begin(sessionRequest(id, next), 12, new(fetchScratch))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +111,7 @@ func TestSessionAnswersOnlyWhatChanged(t *testing.T) {
 		if got := plan.omits(0, tc.sent); got != tc.omits {
 			t.Fatalf("%s: omitted %v", tc.name, got)
 		}
-		sc.end(plan, []fetchSent{tc.sent})
+		end(sc, plan, tc.sent)
 	}
 }
 
@@ -127,7 +133,7 @@ func TestSessionErrors(t *testing.T) {
 		{"final epoch closes", id, -1, 12, kafka.None},
 		{"closed", id, 2, 12, kafka.FetchSessionIDNotFound},
 	} {
-		if _, err := sc.begin(sessionRequest(tc.id, tc.epoch), tc.version); kafka.CodeOf(err) != tc.want {
+		if _, err := sc.begin(sessionRequest(tc.id, tc.epoch), tc.version, new(fetchScratch)); kafka.CodeOf(err) != tc.want {
 			t.Fatalf("%s: %v, want %v", tc.name, err, tc.want)
 		}
 	}
@@ -145,14 +151,14 @@ func TestSessionCacheIsBounded(t *testing.T) {
 		t.Fatalf("a third session, %d, although both others are in use", id)
 	}
 	at.at = at.at.Add(sessionEvictable)
-	if _, err := sc.begin(sessionRequest(second, 1), 12); err != nil {
+	if _, err := sc.begin(sessionRequest(second, 1), 12, new(fetchScratch)); err != nil {
 		t.Fatal(err)
 	}
 	third := open(t, sc, 12, "c")
 	if third == 0 {
 		t.Fatal("a session that rested long enough was not evicted")
 	}
-	if _, err := sc.begin(sessionRequest(first, 1), 12); kafka.CodeOf(err) != kafka.FetchSessionIDNotFound {
+	if _, err := sc.begin(sessionRequest(first, 1), 12, new(fetchScratch)); kafka.CodeOf(err) != kafka.FetchSessionIDNotFound {
 		t.Fatalf("the stalest session is there: %v", err)
 	}
 	if len(sc.byID) != 2 || sc.partitions != 2 {

@@ -84,10 +84,21 @@ func (p *Partition) Name() kafka.TopicPartition { return p.name }
 func (p *Partition) Offsets() Offsets {
 	p.marks.mu.RLock()
 	defer p.marks.mu.RUnlock()
-	return p.offsets()
+	o := p.offsets()
+	if p.log != nil {
+		o.Size = p.log.Size()
+	}
+	return o
 }
 
-// offsets needs marks.mu.
+// Shown is Offsets without the size, and why the partition is out of service: it is asked often, of many.
+func (p *Partition) Shown() (Offsets, error) {
+	p.marks.mu.RLock()
+	defer p.marks.mu.RUnlock()
+	return p.offsets(), p.marks.err
+}
+
+// offsets is all but the size, which takes a look at every segment. It needs marks.mu.
 func (p *Partition) offsets() Offsets {
 	m := &p.marks
 	o := Offsets{
@@ -101,9 +112,6 @@ func (p *Partition) offsets() Offsets {
 	}
 	if m.frozen {
 		o.Role = meta.RoleFrozen
-	}
-	if p.log != nil {
-		o.Size = p.log.Size()
 	}
 	return o
 }

@@ -21,7 +21,7 @@ type Read struct {
 // Answer is what a read found. Close the Slice.
 type Answer struct {
 	Slice          commitlog.Slice
-	Offsets        Offsets
+	Offsets        Offsets // without the size
 	Aborted        []Aborted // with ReadCommitted: sorted by FirstOffset; else nil
 	Diverging      bool      // the reader's history is not ours (KIP-595): no data
 	DivergingEpoch kafka.LeaderEpoch
@@ -83,6 +83,9 @@ func (p *Partition) Read(r Read) (Answer, error) {
 			return Answer{}, err
 		}
 		answer, err := p.readAt(r, &v)
+		if err == nil && answer.Slice.Length == 0 {
+			return answer, nil // nothing of the log that a cut could have changed
+		}
 		after, viewErr := p.view()
 		switch {
 		case viewErr != nil:
