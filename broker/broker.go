@@ -69,6 +69,7 @@ type Broker struct {
 	logins  *auth.SASL // users of PLAIN that are not a listener's own, and SCRAM
 	// listenerLogins are the users of each listener that asks for a login.
 	listenerLogins []*auth.SASL
+	listening      []handler.Listener
 	first          string // name of the first listener
 	ids            *txn.IDs
 	kafka          *handler.Server
@@ -339,7 +340,7 @@ func (b *Broker) openKafka(context.Context) error {
 		Audit:        b.recordOrder,
 		Logger:       b.log,
 	})
-	b.first = listeners[0].Name
+	b.listening, b.first = listeners, listeners[0].Name
 	for _, l := range listeners {
 		if err := b.kafka.Listen(l); err != nil {
 			return portTaken(err, "--kafka (or listeners)")

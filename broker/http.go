@@ -103,7 +103,7 @@ func (b *Broker) openHTTP(context.Context) error {
 		Configs: &restConfigs{b},
 		Users:   &restUsers{b},
 		ACLs:    b.restACLs(),
-		Access:  b.restAccess(),
+		Access:  b.restAccess(b.listening),
 		Metrics: b.metricsHandler(),
 		Console: console.Handler(), Profiles: b.values.Bool("hawser.http.profiles.enable"),
 		Audit: b.recordOrder, Timeline: b.timeline,

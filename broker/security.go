@@ -3,10 +3,8 @@ package broker
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,10 +15,8 @@ import (
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/group"
 	"github.com/hawserio/hawser/handler"
-	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link"
 	"github.com/hawserio/hawser/link/source"
-	"github.com/hawserio/hawser/rest"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -249,75 +245,6 @@ func (a authenticator) Begin(mechanism string) (handler.Exchange, error) {
 		return nil, err
 	}
 	return exchange, nil
-}
-
-// access lets the HTTP door ask the same users and ACLs; it implements rest.Access.
-// It is used only where there is an authorizer.
-type access struct{ b *Broker }
-
-func (b *Broker) restAccess() rest.Access {
-	if b.acls == nil {
-		return nil
-	}
-	return access{b}
-}
-
-// Login implements rest.Access: HTTP Basic with a SASL user, a bearer token of OAUTHBEARER, or else a client certificate.
-func (a access) Login(r *http.Request) (string, error) {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if strings.EqualFold(scheme, "bearer") {
-		user, err := a.b.logins.CheckToken(r.Context(), strings.TrimSpace(token))
-		if err != nil {
-			return "", kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: %s.", err)
-		}
-		return "User:" + user, nil
-	}
-	user, password, ok := r.BasicAuth()
-	if !ok {
-		return a.certified(r)
-	}
-	known := a.b.logins.CheckPassword(user, password)
-	for _, logins := range a.b.listenerLogins { // what lets one in at a Kafka listener does so here, too
-		known = known || logins.CheckPassword(user, password)
-	}
-	if !known {
-		return "", kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: Invalid username or password.")
-	}
-	return "User:" + user, nil
-}
-
-// certified names who showed a certificate.
-func (a access) certified(r *http.Request) (string, error) {
-	if a.b.http.mapping == nil {
-		return handler.Anonymous, nil
-	}
-	name, err := a.b.http.mapping.PrincipalOf(r.TLS)
-	if err != nil {
-		a.b.log.Info("certificate refused", "client", r.RemoteAddr, "err", err)
-		return "", kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: the certificate's name is nobody's here.")
-	}
-	if name == "" {
-		return handler.Anonymous, nil
-	}
-	return name, nil
-}
-
-// Allowed implements rest.Access.
-func (a access) Allowed(r *http.Request, principal string, op rest.Operation, res rest.Resource) bool {
-	operation, err1 := kmsg.ParseACLOperation(string(op))
-	kind, err2 := kmsg.ParseACLResourceType(res.Type)
-	if errors.Join(err1, err2) != nil {
-		return false
-	}
-	name := res.Name
-	if kind == kmsg.ACLResourceTypeCluster {
-		name = auth.ClusterName
-	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-	return a.b.acls.Allowed(principal, host, operation, kind, name)
 }
 
 func portOf(address string) (string, int32) {

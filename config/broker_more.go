@@ -105,6 +105,9 @@ func brokerOwnKeys() []Key {
 			Doc: "Id of a cluster that is made anew. Unset draws one; for a cluster that exists it must be the same."},
 		{Name: "hawser.http.advertised", Type: String, Unset: true, Fixed: true, Check: checkURL, Allowed: "http://host:port or https://host:port",
 			Doc: "Where tools find the HTTP port, told to them by the Kafka listener. Unset: from hawser.http.listener and the machine's name."},
+		Key{Name: "hawser.http.authentication", Type: String, Default: "auto", Fixed: true,
+			Doc: "Whether REST and the console ask for a login. auto: with an authorizer, who does not log in is User:ANONYMOUS and the ACLs say what that may do; without one, everybody must log in as soon as any listener asks for a login (SASL, or ssl.client.auth=required). " +
+				"required: everybody must log in. none: nobody need. Health, metrics and the API's description never ask. Who logs in without an authorizer may do everything, as at the listeners."}.with(oneOf("auto", "required", "none")),
 		{Name: "hawser.http.listener", Type: String, Default: "127.0.0.1:8090", Fixed: true, Check: checkAddress, Allowed: "host:port, or empty",
 			Doc: "Where REST, console, metrics and health answer. Port 0 is any free one; empty turns them off."},
 		{Name: "hawser.http.profiles.enable", Type: Bool, Default: "false", Fixed: true,

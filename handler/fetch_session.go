@@ -80,7 +80,7 @@ type fetchPlan struct {
 	sent    []fetchSent    // what is sent now
 	asked   []*sessionPart // of an incremental request: the parts' memory
 	session *session       // nil: none
-	create  bool        // the reader would like a session
+	create  bool           // the reader would like a session
 	naming  naming
 }
 

@@ -21,7 +21,7 @@ type Read struct {
 // Answer is what a read found. Close the Slice.
 type Answer struct {
 	Slice          commitlog.Slice
-	Offsets        Offsets // without the size
+	Offsets        Offsets   // without the size
 	Aborted        []Aborted // with ReadCommitted: sorted by FirstOffset; else nil
 	Diverging      bool      // the reader's history is not ours (KIP-595): no data
 	DivergingEpoch kafka.LeaderEpoch

@@ -1,0 +1,4 @@
+package broker
+
+// OpenAloud is openAloud.
+var OpenAloud = openAloud
