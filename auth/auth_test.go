@@ -298,6 +298,35 @@ func TestQuotasRoundTrip(t *testing.T) {
 	}
 }
 
+func TestQuotasThatCannotBeAreRefused(t *testing.T) {
+	k, _ := keeper(t)
+	for name, c := range map[string]struct {
+		kind, of, key string
+		value         float64
+		want          kafka.ErrorCode
+	}{
+		"half a byte":               {"user", "u", "producer_byte_rate", 1000.5, kafka.InvalidRequest},
+		"more bytes than there are": {"user", "u", "consumer_byte_rate", 1e19, kafka.InvalidRequest},
+		"half a connection":         {"ip", "10.0.0.1", "connection_creation_rate", 0.5, kafka.InvalidRequest},
+		"too many connections":      {"ip", "10.0.0.1", "connection_creation_rate", 1 << 31, kafka.InvalidRequest},
+		"a name for an address":     {"ip", "host.example", "connection_creation_rate", 5, kafka.InvalidRequest},
+		"an address":                {"ip", "fe80::1", "connection_creation_rate", 5, kafka.None},
+		"half a percent":            {"user", "u", "request_percentage", 0.5, kafka.None},
+		"half a mutation":           {"user", "u", "controller_mutation_rate", 0.5, kafka.None},
+	} {
+		rq := kmsg.NewPtrAlterClientQuotasRequest()
+		rq.Entries = []kmsg.AlterClientQuotasRequestEntry{{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: c.kind, Name: &c.of}}, Ops: []kmsg.AlterClientQuotasRequestEntryOp{{Key: c.key, Value: c.value}}}}
+		if got := kafka.ErrorCode(k.AlterClientQuotas(context.Background(), rq).Entries[0].ErrorCode); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	rq := kmsg.NewPtrDescribeClientQuotasRequest()
+	rq.Components = []kmsg.DescribeClientQuotasRequestComponent{{EntityType: "ip", MatchType: kmsg.QuotasMatchTypeAny}, {EntityType: "user", MatchType: kmsg.QuotasMatchTypeAny}}
+	if got := kafka.ErrorCode(k.DescribeClientQuotas(context.Background(), rq).ErrorCode); got != kafka.InvalidRequest {
+		t.Errorf("addresses and users in one filter: %v", got)
+	}
+}
+
 func FuzzSASL(f *testing.F) {
 	f.Add([]byte("n,,n=alice,r=abc"), []byte("c=biws,r=abcdef,p=AAAA"))
 	f.Add([]byte("\x00bob\x00pw"), []byte(""))

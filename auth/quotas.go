@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -25,6 +26,9 @@ var quotaKeys = map[bool][]string{
 	false: {"consumer_byte_rate", "controller_mutation_rate", "producer_byte_rate", "request_percentage"},
 	true:  {"connection_creation_rate"}, // of an address
 }
+
+// wholeQuotas are the quotas that are whole numbers, and the most that they can be (QuotaConfigs' types).
+var wholeQuotas = map[string]float64{"consumer_byte_rate": math.MaxInt64, "producer_byte_rate": math.MaxInt64, "connection_creation_rate": math.MaxInt32}
 
 // AlterClientQuotas implements handler.Security (KIP-546).
 func (k *Keeper) AlterClientQuotas(ctx context.Context, rq *kmsg.AlterClientQuotasRequest) *kmsg.AlterClientQuotasResponse {
@@ -104,6 +108,11 @@ func quotaEntity(parts []kmsg.AlterClientQuotasRequestEntryEntity) (meta.QuotaEn
 	if entity.IP != "" && (entity.User != "" || entity.ClientID != "") {
 		return bad("Invalid quota entity combination: an ip stands alone.")
 	}
+	if entity.IP != "" && entity.IP != meta.DefaultEntity {
+		if _, err := netip.ParseAddr(entity.IP); err != nil {
+			return bad("%s is not a valid IP address: a quota of connections is for an address, not for a name.", entity.IP)
+		}
+	}
 	return entity, nil
 }
 
@@ -116,6 +125,10 @@ func checkQuotaOps(entity meta.QuotaEntity, ops []kmsg.AlterClientQuotasRequestE
 		case op.Remove:
 		case math.IsNaN(op.Value) || math.IsInf(op.Value, 0) || op.Value <= 0:
 			return kafka.Errorf(kafka.InvalidRequest, "Quota %s must be greater than 0.", op.Key)
+		case wholeQuotas[op.Key] > 0 && op.Value > wholeQuotas[op.Key]:
+			return kafka.Errorf(kafka.InvalidRequest, "Proposed value for %s is too large: at most %.0f.", op.Key, wholeQuotas[op.Key])
+		case wholeQuotas[op.Key] > 0 && math.Mod(op.Value, 1) > 1e-6:
+			return kafka.Errorf(kafka.InvalidRequest, "%s cannot be a fractional value.", op.Key)
 		}
 	}
 	return nil
@@ -193,6 +206,9 @@ func quotaFilters(components []kmsg.DescribeClientQuotasRequestComponent) (map[s
 		default:
 			return nil, kafka.Errorf(kafka.InvalidRequest, "Unknown match type %d.", c.MatchType)
 		}
+	}
+	if _, ip := wanted[ipEntity]; ip && len(wanted) > 1 {
+		return nil, kafka.Errorf(kafka.InvalidRequest, "Invalid entity filter component combination: an ip stands alone.")
 	}
 	return wanted, nil
 }

@@ -269,6 +269,7 @@ func (b *Broker) openGroups(ctx context.Context) error {
 		ConsumerInterval: v.Millis("group.consumer.heartbeat.interval.ms"),
 		ConsumerMaxSize:  int(v.Int("group.consumer.max.size")),
 		Migration:        group.Migration(strings.ToLower(v.Text("group.consumer.migration.policy"))),
+		ClassicOnly:      !slices.Contains(v.List("group.coordinator.rebalance.protocols"), "consumer"),
 		Logger:           b.log,
 	}, group.Env{
 		OffsetsPartition:  b.topics.offsetsPartition,

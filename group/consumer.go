@@ -81,7 +81,7 @@ func (c *impl) checkBeat(rq *kmsg.ConsumerGroupHeartbeatRequest) error {
 	invalid := func(text string) error { return kafka.Errorf(kafka.InvalidRequest, "%s", text) }
 	empty := func(s *string) bool { return s != nil && *s == "" }
 	switch {
-	case c.env.Image == nil:
+	case c.env.Image == nil || c.cfg.ClassicOnly:
 		return kafka.Errorf(kafka.UnsupportedVersion, "The consumer group protocol is not enabled.")
 	case rq.Group == "":
 		return invalid("GroupId can't be empty.")
@@ -222,7 +222,10 @@ func (c *impl) consumerOf(g *group, image *meta.Image) (*rebalance.Consumer, []r
 		return core, records, nil
 	}
 	members, err := c.upgrade(g, image)
-	if err != nil {
+	switch {
+	case errors.Is(err, errCustomAssignor):
+		return nil, nil, kafka.Errorf(kafka.GroupIDNotFound, "Cannot upgrade classic group %s to consumer group because an unsupported custom assignor is in use. Move its members to one of Kafka's own assignors first.", g.id)
+	case err != nil:
 		return nil, nil, kafka.Errorf(kafka.GroupIDNotFound, "Group %s is not a consumer group.", g.id)
 	}
 	for _, change := range rebalance.Upgrade(g.core.Generation(), members) {
@@ -275,6 +278,9 @@ func (c *impl) describeConsumer(id string) kmsg.ConsumerGroupDescribeResponseGro
 		text := fmt.Sprintf(format, id)
 		d.ErrorCode, d.ErrorMessage = int16(code), &text
 		return d
+	}
+	if c.cfg.ClassicOnly {
+		return fail(kafka.UnsupportedVersion, "The consumer group protocol is not enabled: group %s is not shown.")
 	}
 	if code := c.readyFor(id); code != kafka.None {
 		return fail(code, "Group %s is not ready.")

@@ -70,6 +70,10 @@ func (g *group) tombstones() []record {
 // OffsetDelete deletes committed offsets on topics that nobody in the group subscribes to.
 func (c *Coordinator) OffsetDelete(ctx context.Context, rq *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteResponse {
 	resp := rq.ResponseKind().(*kmsg.OffsetDeleteResponse)
+	if rq.Group == "" {
+		resp.ErrorCode = int16(kafka.InvalidGroupID)
+		return resp
+	}
 	if code := c.readyFor(rq.Group); code != kafka.None {
 		resp.ErrorCode = int16(code)
 		return resp

@@ -24,6 +24,7 @@ type Config struct {
 	ConsumerInterval       time.Duration // group.consumer.heartbeat.interval.ms; 5 s where zero
 	ConsumerMaxSize        int           // group.consumer.max.size; no limit where zero
 	Migration              Migration     // group.consumer.migration.policy; bidirectional where empty
+	ClassicOnly            bool          // group.coordinator.rebalance.protocols does not list the consumer protocol
 	Logger                 *slog.Logger
 }
 

@@ -285,6 +285,9 @@ func TestListDescribeAndDeleteGroups(t *testing.T) {
 		}
 	}
 	del := kmsg.NewPtrOffsetDeleteRequest()
+	if code := kafka.ErrorCode(b.OffsetDelete(t.Context(), del).ErrorCode); code != kafka.InvalidGroupID {
+		t.Errorf("offset delete of a group without a name: %v", code)
+	}
 	del.Group = "g"
 	m.commit(t, tp("t", 1), 4)
 	del.Topics = []kmsg.OffsetDeleteRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 1}}}}

@@ -75,7 +75,10 @@ func assignmentBytes(m *rebalance.ConsumerMember, a rebalance.Assignment, image 
 	return out.AppendTo(nil)
 }
 
-var errNoUpgrade = errors.New("the group cannot be moved to the consumer protocol")
+var (
+	errNoUpgrade      = errors.New("the group cannot be moved to the consumer protocol")
+	errCustomAssignor = errors.New("an assignor of its own writes into the group's assignments")
+)
 
 // upgrade lists the members of a classic group as members of the consumer protocol.
 func (c *impl) upgrade(g *group, image *meta.Image) ([]rebalance.Upgraded, error) {
@@ -86,7 +89,10 @@ func (c *impl) upgrade(g *group, image *meta.Image) ([]rebalance.Upgraded, error
 	var list []rebalance.Upgraded
 	for _, m := range g.core.Members() {
 		up, err := upgraded(g.core, m, image, owned)
-		if err != nil {
+		switch {
+		case errors.Is(err, errCustomAssignor):
+			return nil, err
+		case err != nil:
 			return nil, errNoUpgrade
 		}
 		list = append(list, up)
@@ -116,6 +122,9 @@ func upgraded(core *rebalance.Classic, m *rebalance.Member, image *meta.Image, o
 	if err := has.ReadFrom(m.Assignment); err != nil {
 		return rebalance.Upgraded{}, err
 	}
+	if len(has.UserData) > 0 {
+		return rebalance.Upgraded{}, errCustomAssignor // the broker's assignors would drop it
+	}
 	for _, t := range has.Topics {
 		id, ok := image.TopicIDs[t.Topic]
 		for _, p := range sorted(t.Partitions) {
@@ -134,7 +143,7 @@ func (c *impl) joinConsumer(ctx context.Context, g *group, from Client, rq *kmsg
 	c.leave(g)
 	if answer.Code == kafka.None {
 		if err := c.synced(ctx, g, end); err != nil {
-			answer = rebalance.JoinAnswer{Code: waitCode(err), MemberID: rq.MemberID, Generation: -1}
+			answer = rebalance.JoinAnswer{Code: waitCode(err), Generation: -1}
 		}
 	}
 	return joined(resp, &answer)
@@ -142,14 +151,14 @@ func (c *impl) joinConsumer(ctx context.Context, g *group, from Client, rq *kmsg
 
 func (c *impl) joinStored(ctx context.Context, g *group, from Client, rq *kmsg.JoinGroupRequest) (rebalance.JoinAnswer, kafka.Offset) {
 	refuse := func(code kafka.ErrorCode) (rebalance.JoinAnswer, kafka.Offset) {
-		return rebalance.JoinAnswer{Code: code, MemberID: rq.MemberID, Generation: -1}, 0
+		return rebalance.JoinAnswer{Code: code, Generation: -1}, 0 // without the member's id, as Kafka in groups of this protocol
 	}
 	j := rebalance.ClassicJoin{Join: joinOf(0, from, rq), Owned: rebalance.Assignment{}}
 	if len(j.Protocols) == 0 {
 		return refuse(kafka.InconsistentGroupProtocol)
 	}
 	wants, err := embedded(j.Protocols[0].Metadata)
-	if err != nil {
+	if err != nil && !j.NeedsID() { // a member without an id is given one first
 		return refuse(kafka.InconsistentGroupProtocol)
 	}
 	image := c.env.Image()

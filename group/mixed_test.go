@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,7 +138,7 @@ func TestClassicMembersOfAConsumerGroupAreChecked(t *testing.T) {
 	fresh := &consumer{b: b, group: "g", id: "m1"}
 	need(t, "join", fresh.join(t, "t"), kafka.None)
 	rq := (&member{b: b, group: "g"}).joinRequest()
-	rq.Protocols[0].Metadata = []byte{1}
+	rq.Protocols[0].Metadata, rq.MemberID = []byte{1}, "m2"
 	need(t, "metadata that cannot be read", kafka.ErrorCode(b.JoinGroup(t.Context(), someone, rq).ErrorCode), kafka.InconsistentGroupProtocol)
 	rq.ProtocolType = "connect"
 	need(t, "no consumer", kafka.ErrorCode(b.JoinGroup(t.Context(), someone, rq).ErrorCode), kafka.InconsistentGroupProtocol)
@@ -154,4 +155,59 @@ func TestClassicMembersOfAConsumerGroupAreChecked(t *testing.T) {
 	old.leave(t)
 	need(t, "after it left", old.heartbeat(t), kafka.UnknownMemberID)
 	need(t, "the other stays", fresh.beat(t), kafka.None)
+}
+
+// Whoever joins without an id is given one before what it subscribes to is read, and refusals name no member, as in Kafka.
+func TestMixedGroupsAnswerClassicMembersAsKafka(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(t, "t")
+		need(t, "the first one", (&consumer{b: b, group: "g", id: "m1"}).join(t, "t"), kafka.None)
+		rq := kmsg.NewPtrJoinGroupRequest()
+		rq.Version, rq.Group, rq.SessionTimeoutMillis, rq.RebalanceTimeoutMillis, rq.ProtocolType = 9, "g", 10_000, 60_000, consumerProtocol
+		rq.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: []byte{}}}
+		first := b.JoinGroup(t.Context(), someone, rq)
+		if kafka.ErrorCode(first.ErrorCode) != kafka.MemberIDRequired || first.MemberID == "" {
+			t.Fatalf("without an id: %v and id %q", kafka.ErrorCode(first.ErrorCode), first.MemberID)
+		}
+		rq.MemberID = first.MemberID
+		if again := b.JoinGroup(t.Context(), someone, rq); kafka.ErrorCode(again.ErrorCode) != kafka.InconsistentGroupProtocol || again.MemberID != "" {
+			t.Errorf("without a subscription: %v and id %q", kafka.ErrorCode(again.ErrorCode), again.MemberID)
+		}
+	})
+}
+
+func TestGroupsOfCustomAssignorsAreNotMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(t, "t")
+		old := &member{b: b, group: "g", topics: []string{"t"}}
+		old.join(t.Context())
+		rq := kmsg.NewPtrSyncGroupRequest()
+		rq.Version, rq.Group, rq.MemberID, rq.Generation = 4, "g", old.id, old.generation
+		all := kmsg.NewConsumerMemberAssignment()
+		all.Topics = []kmsg.ConsumerMemberAssignmentTopic{{Topic: "t", Partitions: []int32{0, 1, 2, 3}}}
+		all.UserData = []byte("its own")
+		rq.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: old.id, MemberAssignment: all.AppendTo(nil)}}
+		need(t, "sync", kafka.ErrorCode(b.SyncGroup(t.Context(), someone, rq).ErrorCode), kafka.None)
+		fresh := &consumer{b: b, group: "g", id: "m1"}
+		beat := fresh.request()
+		beat.SubscribedTopicNames, beat.RebalanceTimeoutMillis = []string{"t"}, 1000
+		if resp := b.ConsumerGroupHeartbeat(t.Context(), someone, beat); kafka.ErrorCode(resp.ErrorCode) != kafka.GroupIDNotFound || !strings.Contains(*resp.ErrorMessage, "custom assignor") {
+			t.Errorf("%v %v", kafka.ErrorCode(resp.ErrorCode), resp.ErrorMessage)
+		}
+		need(t, "the other stays", old.heartbeat(t), kafka.None)
+	})
+}
+
+func TestProtocolThatIsNotOfferedIsRefused(t *testing.T) {
+	b := newBroker(t, "t")
+	b.cfg.ClassicOnly = true
+	b.restart(t)
+	m := &consumer{b: b, group: "g", id: "m1"}
+	need(t, "join", m.join(t, "t"), kafka.UnsupportedVersion)
+	if d := b.describeConsumer(t, "g"); kafka.ErrorCode(d.ErrorCode) != kafka.UnsupportedVersion {
+		t.Errorf("described: %v", kafka.ErrorCode(d.ErrorCode))
+	}
+	if groups := b.all(); len(groups) != 0 {
+		t.Errorf("%d groups", len(groups))
+	}
 }

@@ -33,16 +33,19 @@ type ClassicJoin struct {
 	Rack   *string
 }
 
+// NeedsID reports whether the member is only told its id, with which it must join again (KIP-394).
+func (j *ClassicJoin) NeedsID() bool { return j.MemberID == "" && j.InstanceID == nil && j.RequireID }
+
 // JoinClassic takes a classic member in, or further towards the target. When the changes are stored Heard is due.
 func (g *Consumer) JoinClassic(j ClassicJoin, topics Catalog, now time.Time) ([]Change, JoinAnswer) {
 	refuse := func(code kafka.ErrorCode) ([]Change, JoinAnswer) {
-		return nil, JoinAnswer{Code: code, MemberID: j.MemberID, Generation: -1}
+		return nil, JoinAnswer{Code: code, Generation: -1}
 	}
 	d := &draft{Consumer: g}
 	switch {
 	case !g.supports(j):
 		return refuse(kafka.InconsistentGroupProtocol)
-	case j.MemberID == "" && j.InstanceID == nil && j.RequireID:
+	case j.NeedsID():
 		return nil, JoinAnswer{Code: kafka.MemberIDRequired, MemberID: j.NewID, Generation: -1}
 	}
 	id, code := d.admitClassic(j)
