@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"group"},
 	{"txn"},
 	{"link/fetcher"},
-	{"link/source"},
+	{"link/source", "link/journal"},
 	{"link/task"},
 	{"link"},
 	{"handler", "rest", "console", "cli"},

@@ -24,6 +24,7 @@ import (
 	"github.com/hawserio/hawser/handler"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link"
+	"github.com/hawserio/hawser/link/journal"
 	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/partition"
 	"github.com/hawserio/hawser/rest/api"
@@ -291,6 +292,12 @@ func (b *Broker) openGroups(ctx context.Context) error {
 }
 
 func (b *Broker) openLinks(ctx context.Context) error {
+	noted := journal.Open(journal.Config{
+		Path:   filepath.Join(b.cfg.Dir, "mirrors.journal"),
+		Live:   func(topic kafka.TopicID) bool { return b.meta.Image().Mirrors[topic] != nil },
+		Logger: b.log,
+	})
+	b.onClose(noted.Close)
 	b.links = link.New(link.Env{
 		Meta:      b.meta,
 		Owner:     b.owner,
@@ -303,6 +310,7 @@ func (b *Broker) openLinks(ctx context.Context) error {
 		},
 		ReplicationFactor: int16(b.values.Int("default.replication.factor")),
 		Transactions:      b.txns,
+		Journal:           noted,
 		Sign:              func(text []byte) (string, error) { return api.SignReport(b.meta.SigningKey(), text) },
 		Version:           b.cfg.Version,
 		Local:             b.localListener,

@@ -20,7 +20,7 @@ var (
 	metricObstacle  = desc("hawser_mirror_transition_error", "1 for each reason that keeps a mirror topic from the state it was ordered into.", "link", "topic", "code")
 	metricLag       = desc("hawser_mirror_lag_records", "Records that the source had when it was last heard and the mirror has not synced yet.", "link", "topic", "partition")
 	metricLagTime   = desc("hawser_mirror_lag_seconds", "How long ago the oldest record that the mirror has not synced yet was first seen at the source; 0 where nothing is missing.", "link", "topic", "partition")
-	metricRPO       = desc("hawser_mirror_rpo_seconds", "Now minus the last moment at which all that the source had then is synced here: what a failover now could lose. It grows while the source is silent; +Inf until it was heard once.", "link", "topic", "partition")
+	metricRPO       = desc("hawser_mirror_rpo_seconds", "Now minus the last moment at which all that the source had then is synced here: what a failover now could lose. It grows while the source is silent, also over restarts; +Inf until the mirror was level once.", "link", "topic", "partition")
 	metricFetched   = desc("hawser_mirror_fetched_bytes_total", "Bytes of record batches taken over from the source since the partition's fetching began.", "link", "topic", "partition")
 	metricSourceEnd = desc("hawser_mirror_source_end_offset", "The source's high watermark when it was last heard, exclusive.", "link", "topic", "partition")
 	metricLost      = desc("hawser_mirror_lost_records_total", "Records that the source removed before they were mirrored.", "link", "topic", "partition")

@@ -533,3 +533,34 @@ func TestR1_ACompletedReversalIsToldFromTheNextTurn(t *testing.T) {
 	same(t, a, c, "t", 2)
 	b.refuses("t")
 }
+
+// Rule X3: what a failover could lose is known, and grows, though the broker was started again while the source is dead.
+func TestX3_RPOIsKnownAfterARestartWithADeadSource(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	a.create("t", 1)
+	a.must(a.put("t", 1, 5, "x"))
+	b.mirror("t")
+	b.ends("t", 1, 5)
+	caughtUp := func() int64 {
+		m, err := b.rest.Mirror(within(t), "ab", "t")
+		b.must(err)
+		if len(m.MirrorLags) != 1 || m.MirrorLags[0].CaughtUpMs == nil {
+			return 0
+		}
+		return *m.MirrorLags[0].CaughtUpMs
+	}
+	var before int64
+	for deadline := time.Now().Add(20 * time.Second); before == 0; time.Sleep(5 * time.Millisecond) {
+		if before = caughtUp(); time.Now().After(deadline) {
+			t.Fatal("the mirror does not say when it was level")
+		}
+	}
+	a.kgo.Close()
+	stop(t, a.b)
+	dead := time.Now().UnixMilli()
+	b.again()
+	if after := caughtUp(); after < before || after > dead {
+		t.Errorf("after the restart it was level at %d, want %d at least, and not after its source died at %d", after, before, dead)
+	}
+}

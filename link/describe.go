@@ -107,11 +107,11 @@ func (r *running) view(img *meta.Image, m topicMirror) view {
 	r.mu.Lock()
 	v := view{health: r.healthNow(), link: r.contact.Problem}
 	pool, may, lim := r.pool, r.mayFetch(), r.limits()
-	ends, ages := make(map[int32]kafka.Offset), make(map[int32]dated)
+	ends, ages := make(map[int32]kafka.Offset), r.datedIn(m.topic)
+	for p, age := range ages {
+		ends[p] = age.end
+	}
 	for p := range m.topic.Partitions {
-		if age, is := r.dated[kafka.TopicPartition{Topic: m.topic.Name, Partition: p}]; is {
-			ages[p] = age
-		}
 		if end, is := r.ends[kafka.TopicPartition{Topic: m.topic.Name, Partition: p}]; is {
 			ends[p] = end
 		}
@@ -130,8 +130,8 @@ func (r *running) view(img *meta.Image, m topicMirror) view {
 		}
 		r.ownFault(&one.status, m, p)
 		r.complete(&one.status, m, p, ends)
-		if one.status.CaughtUp.IsZero() && one.status.LastContact.IsZero() && m.state.Live() {
-			one.status.CaughtUp, one.status.Behind = ages[p].caughtUp, ages[p].behind
+		if part := r.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: m.topic.ID, Partition: p}); part != nil && m.state.Live() {
+			ages[p].refine(&one.status, part.Offsets().HighWatermark)
 		}
 		if one.status.Fault != fetcher.NoFault {
 			f := partitionFault(p, one.status)

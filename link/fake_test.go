@@ -28,6 +28,7 @@ type rig struct {
 	commits *fakeCommits
 	source  *fakeSource
 	links   *Links
+	journal Journal // nil: nobody keeps one
 
 	mu         sync.Mutex // guards what follows
 	pools      []*fakePool
@@ -60,7 +61,7 @@ func newSerialRig(t testing.TB) *rig {
 
 func (r *rig) env() Env {
 	return Env{
-		Metadata: r.meta, Partitions: r.parts, Commits: r.commits,
+		Metadata: r.meta, Partitions: r.parts, Commits: r.commits, Journal: r.journal,
 		OpenTopic:      r.parts.open,
 		ConfigsChanged: func(id kafka.TopicID) { r.note("configure %s", r.meta.Image().Topics[id].Name) },
 		Dial: func(cfg source.Config) (Source, error) {
@@ -381,6 +382,7 @@ func (p *fakePart) Producers() []partition.Producer {
 	defer p.mu.Unlock()
 	return p.producers
 }
+func (p *fakePart) Epochs() []kafka.EpochStart      { return nil }
 func (p *fakePart) LastBatch() (batch.Batch, error) { return nil, nil }
 
 // fakeCommits is group offsets.

@@ -10,6 +10,7 @@ import (
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
 	"github.com/hawserio/hawser/link/fetcher"
+	"github.com/hawserio/hawser/link/journal"
 	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/meta"
@@ -41,11 +42,20 @@ type Env struct {
 	// Sign makes a signed report of a verification: a JWS in compact form over the text. nil: reports are not signed.
 	Sign func(text []byte) (string, error)
 
+	// Journal keeps over restarts how old mirrors are; nil for nobody.
+	Journal Journal
+
 	Metadata   Metadata                                                          // nil: Meta
 	Partitions Partitions                                                        // nil: Owner
 	Commits    Commits                                                           // nil: Groups
 	Dial       func(source.Config) (Source, error)                               // nil: source.Dial
 	NewPool    func(fetcher.Source, fetcher.Config, func(fetcher.Event)) Fetches // nil: fetcher.New
+}
+
+// Journal is what links use of journal.Journal.
+type Journal interface {
+	Append(list []journal.Entry) error
+	Last(id kafka.PartitionID) []journal.Entry
 }
 
 // Metadata is what links use of meta.Meta.
@@ -129,6 +139,7 @@ var (
 	_ Source          = (*source.Cluster)(nil)
 	_ Fetches         = (*fetcher.Pool)(nil)
 	_ Transactions    = (*txn.Coordinator)(nil)
+	_ Journal         = (*journal.Journal)(nil)
 )
 
 // owned is an Owner as links use it: without the trap of a nil in an interface.

@@ -72,7 +72,7 @@ type running struct {
 	obstacle map[kafka.TopicID][]plan.Problem
 	lost     map[kafka.TopicPartition]int64        // records lost and not stored yet
 	ends     map[kafka.TopicPartition]kafka.Offset // the source's ends of partitions that are not fetched now, when last seen
-	dated    map[kafka.TopicPartition]dated        // how old partitions were when their fetching ended
+	dated    map[kafka.TopicPartition]dated        // how old partitions were when that was last known to somebody who forgets it
 	cuts     map[kafka.TopicPartition]kafka.Offset // truncations that group offsets are still to be clamped to
 	creating map[kafka.TopicID]bool                // mirrors that CreateMirror or Widen is setting up
 	counts   task.OffsetCounts
@@ -115,11 +115,13 @@ func (r *running) start(ctx context.Context) {
 	ctx, r.cancel = context.WithCancel(ctx)
 	r.configure()
 	r.recallCuts()
+	r.recallJournal()
 	r.wait.Go(func() { r.loop(ctx) })
 	r.wait.Go(func() { r.probeLoop(ctx) })
 	r.wait.Go(func() { r.promoteLoop(ctx) })
 	r.wait.Go(func() { r.tailLoop(ctx) })
 	r.wait.Go(func() { r.turnLoop(ctx) })
+	r.wait.Go(func() { r.journalLoop(ctx) })
 	for _, t := range r.tasks {
 		r.wait.Go(func() { t.Loop(ctx) })
 	}
@@ -338,6 +340,7 @@ func (r *running) assign(img *meta.Image, mirrors []topicMirror) {
 // who fails over wants to know what is missing.
 func (r *running) rememberEnds(pool Fetches, before, want map[kafka.TopicPartition]assignment) {
 	seen := map[kafka.TopicPartition]kafka.Offset{}
+	img := r.ls.env.Metadata.Image()
 	ages := map[kafka.TopicPartition]dated{}
 	for tp := range before {
 		if _, is := want[tp]; is {
@@ -345,13 +348,18 @@ func (r *running) rememberEnds(pool Fetches, before, want map[kafka.TopicPartiti
 		}
 		if s := pool.Status(tp); s.SourceEnd >= 0 {
 			seen[tp] = s.SourceEnd
-			ages[tp] = dated{caughtUp: s.CaughtUp, behind: s.Behind}
+			ages[tp] = dated{topic: img.TopicIDs[tp.Topic], caughtUp: s.CaughtUp, behind: s.Behind, end: s.SourceEnd}
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.Copy(r.ends, seen)
-	maps.Copy(r.dated, ages)
+	for tp, age := range ages {
+		if old := r.dated[tp]; old.topic == age.topic && age.caughtUp.Before(old.caughtUp) {
+			age.caughtUp = old.caughtUp // it was not level since
+		}
+		r.dated[tp] = age
+	}
 	for tp := range want {
 		delete(r.ends, tp)
 	}
@@ -362,10 +370,6 @@ func (r *running) rememberEnds(pool Fetches, before, want map[kafka.TopicPartiti
 		clear(r.dated)
 	}
 }
-
-// dated is how old a mirror's partition is, as fetcher.Status says it. It stays true while nothing is fetched, and until
-// the source is heard again: a mirror whose source is dead must not look fresh for having been paused (rule X3).
-type dated struct{ caughtUp, behind time.Time }
 
 // endsMax bounds how many ends are remembered.
 const endsMax = 200_000
