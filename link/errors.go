@@ -52,9 +52,10 @@ func noLink(name string) *Error {
 		Hint: "'hawser link list' and GET …/links show those there are."}
 }
 
-// unreachable words a source that could not be asked.
+// unreachable words a source that could not be asked, with the reason's name: a door may have no field of its own for it (case C68).
 func unreachable(what string, err error) *Error {
-	out := &Error{Kind: Unreachable, Code: codeOf(err), Text: fmt.Sprintf("Cannot %s: %v.", what, err), Err: err}
+	out := &Error{Kind: Unreachable, Code: codeOf(err), Err: err}
+	out.Text = fmt.Sprintf("Cannot %s: %s: %v.", what, out.Code, err)
 	var wrong *errWrongCluster
 	var se *source.Error
 	switch {
@@ -62,7 +63,7 @@ func unreachable(what string, err error) *Error {
 		out.Kind, out.Text = BadRequest, wrong.text
 	case errors.As(err, &se):
 		// The source's own sentence ends in its hint; it is said once, at the end.
-		out.Text = fmt.Sprintf("Cannot %s: %s.", what, strings.TrimSuffix(err.Error(), ". "+se.Hint))
+		out.Text = fmt.Sprintf("Cannot %s: %s: %s.", what, out.Code, strings.TrimSuffix(err.Error(), ". "+se.Hint))
 		if out.Hint = se.Hint; out.Hint == "" {
 			out.Hint = mirror.Explain(mirror.Reason(out.Code)).Remedy
 		}

@@ -237,7 +237,7 @@ func (c *connection) answer(req kmsg.Request) kmsg.Response {
 	case *kmsg.OffsetForLeaderEpochRequest:
 		return c.broker.epochEnds(req)
 	case *kmsg.DescribeConfigsRequest:
-		return describeConfigs(req)
+		return c.broker.cluster.describeConfigs(req)
 	}
 	return nil
 }
@@ -255,20 +255,38 @@ func (b *Broker) versions() kmsg.Response {
 	return resp
 }
 
-// describeConfigs says that every topic has the defaults.
-func describeConfigs(req *kmsg.DescribeConfigsRequest) kmsg.Response {
+// describeConfigs says that every topic has the defaults, and what Configs was told besides.
+func (c *Cluster) describeConfigs(req *kmsg.DescribeConfigsRequest) kmsg.Response {
+	c.mu.Lock()
+	configs := c.configs
+	c.mu.Unlock()
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	for _, r := range req.Resources {
 		row := kmsg.NewDescribeConfigsResponseResource()
 		row.ResourceType, row.ResourceName = r.ResourceType, r.ResourceName
+		var set map[string]string
+		if configs != nil {
+			var code kafka.ErrorCode
+			set, code = configs(r.ResourceName)
+			row.ErrorCode = int16(code)
+		}
 		for _, pair := range [][2]string{{"cleanup.policy", "delete"}, {"max.message.bytes", "1048588"}, {"message.timestamp.type", "CreateTime"}, {"retention.ms", "-1"}, {"retention.bytes", "-1"}} {
-			c := kmsg.NewDescribeConfigsResponseResourceConfig()
-			c.Name, c.Value, c.Source, c.IsDefault = pair[0], &pair[1], kmsg.ConfigSourceDefaultConfig, true
-			row.Configs = append(row.Configs, c)
+			if _, is := set[pair[0]]; !is {
+				row.Configs = append(row.Configs, described(pair[0], pair[1], kmsg.ConfigSourceDefaultConfig))
+			}
+		}
+		for name, value := range set {
+			row.Configs = append(row.Configs, described(name, value, kmsg.ConfigSourceDynamicTopicConfig))
 		}
 		resp.Resources = append(resp.Resources, row)
 	}
 	return resp
+}
+
+func described(name, value string, source kmsg.ConfigSource) kmsg.DescribeConfigsResponseResourceConfig {
+	c := kmsg.NewDescribeConfigsResponseResourceConfig()
+	c.Name, c.Value, c.Source, c.IsDefault = name, &value, source, source == kmsg.ConfigSourceDefaultConfig
+	return c
 }
 
 func (c *connection) login(req *kmsg.SASLAuthenticateRequest) kmsg.Response {

@@ -22,6 +22,7 @@ type Cluster struct {
 	fetches  map[kafka.TopicPartition][]time.Time
 	requests map[int16]int // by key
 	mangle   func(kafka.TopicPartition, kafka.Offset, []byte) []byte
+	configs  func(topic string) (map[string]string, kafka.ErrorCode)
 	password string
 	closed   bool
 }
@@ -111,6 +112,12 @@ func (c *Cluster) Broker(id int32) *Broker {
 
 // Password makes the brokers want SASL PLAIN with it; any user will do.
 func (c *Cluster) Password(password string) { c.change(func() { c.password = password }) }
+
+// Configs says what configs topics have beside the defaults, or with which code the question for them is refused. It is called for
+// each topic that is asked about, by several goroutines.
+func (c *Cluster) Configs(configs func(topic string) (map[string]string, kafka.ErrorCode)) {
+	c.change(func() { c.configs = configs })
+}
 
 // Create makes a topic, anew if it is there, with broker 1 leading all partitions in epoch 0.
 // Without an id it is one of a source from before they were invented.
