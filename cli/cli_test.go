@@ -388,6 +388,15 @@ func TestAnOrdersOpenTransactionsAreShown(t *testing.T) {
 	}
 }
 
+func TestADryRunsMissingRightsAreShown(t *testing.T) {
+	c, url := aCluster(t)
+	c.Links.Missing = []link.MissingACL{{Operation: "READ", Topic: "clicks", Need: "promote does not end without it"}}
+	got := ok(t, url, "mirror", "promote", "orders", "--dry-run")
+	if want := "orders: the link's principal has no READ on the source topic clicks: promote does not end without it."; !strings.Contains(got, want) {
+		t.Errorf("%q is not in\n%s", want, got)
+	}
+}
+
 func TestAMirrorsFaultIsSaidOnce(t *testing.T) {
 	c, url := aCluster(t)
 	c.Links.PutMirror(link.MirrorInfo{Link: "my-link", Topic: "orders", SourceTopic: "orders", Partitions: 1, Status: "FAILED",

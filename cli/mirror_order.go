@@ -159,6 +159,11 @@ func (a *app) printOrder(v verb, done []api.AlteredMirror, withPartitions, dryRu
 				return err
 			}
 		}
+		for _, m := range topic.MissingACLs {
+			if err := a.say("%s: the link's principal has no %s on the source topic %s: %s.", topic.MirrorTopicName, m.Operation, m.SourceTopicName, m.Need); err != nil {
+				return err
+			}
+		}
 		for _, open := range topic.OpenTransactions {
 			if err := a.say("%s", openLine(topic.MirrorTopicName, open, dryRun)); err != nil {
 				return err

@@ -18,7 +18,8 @@ import (
 
 // fakeSource is a source cluster.
 type fakeSource struct {
-	mu      sync.Mutex // guards what follows
+	rights  map[string]source.Rights // what is not there is allowed
+	mu      sync.Mutex               // guards what follows
 	id      string
 	err     error // of every call
 	topics  map[string]source.Topic
@@ -153,6 +154,12 @@ func (s *fakeSource) TopicConfigs(_ context.Context, names []string) (map[string
 		out[n] = source.TopicConfigs{Values: maps.Clone(c.Values), Err: c.Err}
 	}
 	return out, nil
+}
+
+func (s *fakeSource) Rights(context.Context, []string) (map[string]source.Rights, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.rights), s.err
 }
 
 func (s *fakeSource) Groups(context.Context) ([]string, error) {

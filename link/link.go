@@ -169,6 +169,7 @@ type Outcome struct {
 	Groups    []GroupCut        // of a truncate-and-restore: by group and partition
 	Open      []OpenTransaction // of a failover: what it aborts, at most openShown
 	Withdrawn *WithdrawnPledge  // of a forced failover of an ordinary topic
+	Missing   []MissingACL      // of a dry run: rights on the source cluster that are needed and not there
 }
 
 // OpenTransaction is a transaction that is open in a mirror's log, and which a failover ends with an ABORT

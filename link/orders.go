@@ -136,6 +136,7 @@ func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 	o.askPeer(ctx, img, names, open)
 	o.askPledged(ctx, img, names)
 	o.planRestores(ctx, img, names)
+	missing := o.listMissing(ctx, img, names)
 	for _, name := range names {
 		out := &Outcome{Topic: name}
 		o.outcomes[name] = out
@@ -148,6 +149,7 @@ func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 			out.Lags = o.ls.mirrorInfo(img, o.link, m).Lags
 		}
 		out.Open, out.Withdrawn = open[m.topic.ID], o.withdrawn[m.topic.ID]
+		out.Missing = missing[m.topic.ID]
 		o.showRestore(m.topic.ID, out)
 		if err := o.allowed(m); err != nil {
 			out.Code, out.Text = 400, err.Error()

@@ -114,6 +114,7 @@ type Source interface {
 	ProbeBrokers(ctx context.Context, brokers []source.Broker) []source.Broker
 	Topics(ctx context.Context, names []string) ([]source.Topic, error)
 	TopicConfigs(ctx context.Context, names []string) (map[string]source.TopicConfigs, error)
+	Rights(ctx context.Context, topics []string) (map[string]source.Rights, error)
 	Groups(ctx context.Context) ([]string, error)
 	GroupOffsets(ctx context.Context, groups []string, topics []string) (map[string]source.GroupOffsets, error)
 	WatchCommits(ctx context.Context, changed func(groups []string)) error

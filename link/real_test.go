@@ -47,6 +47,9 @@ type stubSource struct {
 func (s stubSource) TopicConfigs(ctx context.Context, names []string) (map[string]source.TopicConfigs, error) {
 	return s.script.TopicConfigs(ctx, names)
 }
+func (s stubSource) Rights(ctx context.Context, topics []string) (map[string]source.Rights, error) {
+	return s.script.Rights(ctx, topics)
+}
 func (s stubSource) Groups(ctx context.Context) ([]string, error) { return s.script.Groups(ctx) }
 func (s stubSource) GroupOffsets(ctx context.Context, groups, topics []string) (map[string]source.GroupOffsets, error) {
 	return s.script.GroupOffsets(ctx, groups, topics)

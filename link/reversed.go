@@ -73,6 +73,9 @@ func (ls *Links) answerFreeze(ctx context.Context, q question) ([]byte, error) {
 		if _, err := r.callBack(ctx, rq); err != nil {
 			return nil, err
 		}
+		if err := r.mayMirror(ctx, rq.MirrorName); err != nil {
+			return nil, err
+		}
 		return r.freezeAnswer(m, rq.Turn).Encode(), nil
 	}
 	if m.state == mirror.Stopped {

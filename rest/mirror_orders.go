@@ -177,6 +177,9 @@ func (c *call) outcomeJSON(outcome link.Outcome) api.AlteredMirror {
 			TransactionalID: open.ID,
 		})
 	}
+	for _, m := range outcome.Missing {
+		out.MissingACLs = append(out.MissingACLs, api.MissingACL{Operation: m.Operation, SourceTopicName: m.Topic, Need: m.Need})
+	}
 	if w := outcome.Withdrawn; w != nil {
 		out.PledgeWithdrawn = &api.WithdrawnPledge{RestoreID: w.Restore, ClusterID: w.Cluster, TopicName: w.Topic, SinceMs: w.SinceMs, ClusterSays: w.Says, Consequence: w.Text}
 	}

@@ -68,6 +68,7 @@ type AlteredMirror struct {
 	// What follows is hawser's own: the rest of the difference that the order makes, or would make.
 	OpenTransactions []OpenTransaction `json:"open_transactions,omitempty"`     // what stopping, reversing or restoring aborts
 	GroupOffsets     []GroupOffset     `json:"group_offsets_lowered,omitempty"` // by truncate-and-restore
+	MissingACLs      []MissingACL      `json:"missing_acls,omitempty"`          // of a dry run
 	PledgeWithdrawn  *WithdrawnPledge  `json:"pledge_withdrawn,omitempty"`      // by a forced failover of a topic that is STOPPED
 }
 
@@ -79,6 +80,14 @@ type WithdrawnPledge struct {
 	SinceMs     int64  `json:"since_ms"`     // Unix ms at which it was given
 	ClusterSays string `json:"cluster_says"` // LIVE, DEAD, or another word about the restore; SILENT where it does not answer
 	Consequence string `json:"consequence"`
+}
+
+// MissingACL is a right on a topic of the source cluster that the order, or what it leads to, needs, and that the link's principal does
+// not have there.
+type MissingACL struct {
+	Operation       string `json:"operation"`
+	SourceTopicName string `json:"source_topic_name"`
+	Need            string `json:"need"` // what does not work without it
 }
 
 // GroupOffset is a group's offset that a restore lowers to what both sides have: the group reads again from there.

@@ -32,6 +32,8 @@ type Links struct {
 	Made func(*link.MirrorInfo)
 	// Open is what each order answers as open transactions.
 	Open []link.OpenTransaction
+	// Missing is what each order answers as missing rights.
+	Missing []link.MissingACL
 	// After is called at the end of each order.
 	After func()
 	// Ordered lists the orders that were carried out, as "promote my-link a,b".
@@ -406,7 +408,7 @@ func (ls *Links) orderOne(name string, verb link.Verb, topic string, validateOnl
 	if m.Status == "STOPPED" && verb != link.TruncateAndRestore {
 		return link.Outcome{Topic: topic, Code: 400, Text: fmt.Sprintf("Topic '%s' has already stopped its mirror from '%s'", topic, name), Lags: m.Lags}
 	}
-	out := link.Outcome{Topic: topic, Lags: m.Lags, Open: ls.Open}
+	out := link.Outcome{Topic: topic, Lags: m.Lags, Open: ls.Open, Missing: ls.Missing}
 	if verb == link.TruncateAndRestore {
 		total := int64(7)
 		out.Truncated = &total
