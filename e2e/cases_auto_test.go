@@ -62,10 +62,7 @@ func TestC44_C46_C47_C48_C50_AutoCreateOfAwkwardNames(t *testing.T) {
 		under[name] = value
 	}
 	h.CreateLink("under", src.Kafka, under)
-	want := []string{"taken", "usa.clicks"}
-	for _, name := range good {
-		want = append(want, name)
-	}
+	want := append([]string{"taken", "usa.clicks"}, good...)
 	for _, name := range append(slices.Clone(good), "taken", "usa_clicks") {
 		if len(prefix+name) <= 249 {
 			want = append(want, prefix+name)
