@@ -3,16 +3,15 @@ package cli
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hawserio/hawser/auth/stores"
 	"github.com/hawserio/hawser/rest/client"
 )
 
@@ -39,7 +38,7 @@ func (d *door) bind(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&d.url, "url", "", "the broker's REST `URL` (default "+defaultURL+"); also "+envURL)
 	flags.StringVar(&d.bootstrap, "bootstrap-server", "", "`HOST:PORT` of a Kafka listener, which is asked for the REST URL; in place of --url")
-	flags.StringVar(&d.commandConfig, "command-config", "", "properties `file` with the login and TLS of Kafka clients; its SASL user also logs in to REST")
+	flags.StringVar(&d.commandConfig, "command-config", "", "properties `file` with the login and TLS of Kafka clients (PEM, JKS or PKCS12); its SASL user also logs in to REST")
 	flags.StringVar(&d.user, "user", os.Getenv(envUser), "a SASL user of the cluster; also "+envUser)
 	flags.StringVar(&d.password, "password", "", "its password; better in "+envPassword+", which other users do not see")
 	flags.StringVar(&d.cluster, "cluster", "", "the `id` of the cluster that is meant: another one refuses")
@@ -110,11 +109,16 @@ func orElse(text, otherwise string) string {
 
 // transport is TLS as the flags say, else as --command-config does.
 func (d *door) transport() (*http.Client, error) {
-	settings := tlsSettings{ca: d.ca, cert: d.cert, key: d.key}
-	if settings == (tlsSettings{}) && strings.HasSuffix(strings.ToUpper(d.kafka["security.protocol"]), "SSL") {
-		settings = tlsOf(d.kafka)
+	client, err := d.flagTLS()
+	if err != nil {
+		return nil, err
 	}
-	config, err := settings.config()
+	if d.ca+d.cert == "" && speaksTLS(d.kafka) {
+		if client, err = tlsOf(d.kafka); err != nil {
+			return nil, err
+		}
+	}
+	config, err := clientTLS(client)
 	if err != nil {
 		return nil, err
 	}
@@ -123,84 +127,50 @@ func (d *door) transport() (*http.Client, error) {
 	return &http.Client{Timeout: restTime, Transport: transport}, nil
 }
 
-// tlsSettings are PEM files, or PEM itself; empty fields mean the machine's CAs and no certificate.
-type tlsSettings struct {
-	ca, cert, key string
-	noHostCheck   bool
+// flagTLS is what --certificate-authority-path, --client-cert-path and --client-key-path say.
+func (d *door) flagTLS() (stores.Client, error) {
+	var c stores.Client
+	if (d.cert == "") != (d.key == "") {
+		return c, errors.New("--client-cert-path and --client-key-path go together")
+	}
+	c.TrustStore.Location = d.ca
+	var err error
+	if d.cert != "" {
+		c.KeyStore, err = pemPair(d.cert, d.key)
+	}
+	return c, err
 }
 
-func (s tlsSettings) config() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.ca != "" {
-		text, err := pemText(s.ca)
-		if err != nil {
-			return nil, fmt.Errorf("read the CA's certificates: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("read the CA's certificates: %s holds none in PEM", named(s.ca))
-		}
-	}
-	if (s.cert == "") != (s.key == "") {
-		return nil, errors.New("--client-cert-path and --client-key-path go together")
-	}
-	if s.cert != "" {
-		cert, err := pemText(s.cert)
-		if err != nil {
-			return nil, fmt.Errorf("read the client's certificate: %w", err)
-		}
-		key, err := pemText(s.key)
-		if err != nil {
-			return nil, fmt.Errorf("read the client's key: %w", err)
-		}
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("read the client's certificate and key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	if s.noHostCheck {
-		skipHostName(config)
-	}
-	return config, nil
-}
-
-// skipHostName checks the chain but not the name, as an empty ssl.endpoint.identification.algorithm asks for.
-func skipHostName(config *tls.Config) {
-	roots := config.RootCAs
-	config.InsecureSkipVerify = true
-	config.VerifyConnection = func(state tls.ConnectionState) error {
-		if len(state.PeerCertificates) == 0 {
-			return errors.New("tls: the server showed no certificate")
-		}
-		opts := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
-		for _, cert := range state.PeerCertificates[1:] {
-			opts.Intermediates.AddCert(cert)
-		}
-		_, err := state.PeerCertificates[0].Verify(opts)
-		return err
-	}
-}
-
-// pemText is the text itself where it is PEM, else the file that it names.
-func pemText(text string) ([]byte, error) {
-	if strings.Contains(text, "-----BEGIN") {
-		return []byte(strings.ReplaceAll(text, `\n`, "\n")), nil
-	}
-	info, err := os.Stat(text)
+// clientTLS is for dialers that set the server's name.
+func clientTLS(c stores.Client) (*tls.Config, error) {
+	made, err := c.TLS()
 	if err != nil {
 		return nil, err
 	}
-	if info.IsDir() || info.Size() > configFileMax {
-		return nil, fmt.Errorf("%s is a directory or longer than %d bytes", text, configFileMax)
-	}
-	return os.ReadFile(text)
+	return made.Config("")
 }
 
-// named is what to call PEM in an error: a file's name, never the text of a key.
-func named(text string) string {
-	if strings.Contains(text, "-----BEGIN") {
-		return "the PEM text"
+// pemPair is a key store whose certificate and key stand in files of their own.
+func pemPair(certFile, keyFile string) (stores.Store, error) {
+	cert, err := pemFile(certFile)
+	if err != nil {
+		return stores.Store{}, fmt.Errorf("read the client's certificate: %w", err)
 	}
-	return text
+	key, err := pemFile(keyFile)
+	if err != nil {
+		return stores.Store{}, fmt.Errorf("read the client's key: %w", err)
+	}
+	return stores.Store{Certificates: cert, Key: key}, nil
+}
+
+func pemFile(name string) (string, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	if info.IsDir() || info.Size() > configFileMax {
+		return "", fmt.Errorf("%s is a directory or longer than %d bytes", name, configFileMax)
+	}
+	raw, err := os.ReadFile(name)
+	return string(raw), err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/hawserio/hawser/auth/stores"
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/kafka"
 )
@@ -47,11 +48,11 @@ func (d *door) kafkaOptions(bootstrap string) ([]kgo.Opt, error) {
 	switch protocol {
 	case "PLAINTEXT", "SASL_PLAINTEXT":
 	case "SSL", "SASL_SSL":
-		settings := tlsOf(d.kafka)
-		if err := pemOnly(d.kafka); err != nil {
+		settings, err := tlsOf(d.kafka)
+		if err != nil {
 			return nil, err
 		}
-		config, err := settings.config()
+		config, err := clientTLS(settings)
 		if err != nil {
 			return nil, fmt.Errorf("--command-config: %w", err)
 		}
@@ -93,6 +94,9 @@ func seedsOf(bootstrap string) ([]string, error) {
 // mechanism is the login of --command-config.
 func (d *door) mechanism() (kgo.Opt, error) {
 	user, password := saslUser(d.kafka)
+	if _, err := config.ParseJAAS(d.kafka["sasl.jaas.config"]); user == "" && err != nil {
+		return nil, fmt.Errorf(`read sasl.jaas.config: %w. Write it as Java clients do: org.apache.kafka.common.security.plain.PlainLoginModule required username="…" password="…";`, err)
+	}
 	if user == "" {
 		return nil, errors.New(`sasl.jaas.config names no username. Write it as Java clients do: org.apache.kafka.common.security.plain.PlainLoginModule required username="…" password="…";`)
 	}
@@ -120,35 +124,46 @@ func saslUser(set map[string]string) (user, password string) {
 	return login.Options["username"], login.Options["password"]
 }
 
-// tlsOf is the TLS of a Kafka client's properties, as Java's clients and librdkafka write them.
-func tlsOf(set map[string]string) tlsSettings {
-	first := func(names ...string) string {
-		for _, name := range names {
-			if set[name] != "" {
-				return set[name]
-			}
-		}
-		return ""
-	}
-	s := tlsSettings{
-		ca:   first("ssl.truststore.certificates", "ssl.truststore.location", "ssl.ca.location"),
-		cert: first("ssl.keystore.certificate.chain", "ssl.certificate.location", "ssl.keystore.location"),
-		key:  first("ssl.keystore.key", "ssl.key.location", "ssl.keystore.location"),
-	}
-	algorithm, given := set["ssl.endpoint.identification.algorithm"]
-	s.noHostCheck = given && (algorithm == "" || algorithm == "none")
-	return s
+// speaksTLS reports whether a Kafka client's properties ask for TLS.
+func speaksTLS(set map[string]string) bool {
+	return strings.HasSuffix(strings.ToUpper(set["security.protocol"]), "SSL")
 }
 
-// pemOnly refuses the stores that only Java reads, with the command that turns them into PEM.
-func pemOnly(set map[string]string) error {
-	for _, store := range []string{"ssl.truststore", "ssl.keystore"} {
-		kind := strings.ToUpper(set[store+".type"])
-		if set[store+".location"] != "" && kind != "PEM" {
-			return fmt.Errorf("--command-config: %s.location is a %s store, which only Java reads here. Export it as PEM ('keytool -exportcert -rfc …') and set %s.type=PEM", store, orElse(kind, "JKS"), store)
-		}
+// tlsOf is the TLS of a Kafka client's properties, as Java's clients and librdkafka write them. Files are PEM, JKS or
+// PKCS12, and say themselves which.
+func tlsOf(set map[string]string) (stores.Client, error) {
+	algorithm, given := set["ssl.endpoint.identification.algorithm"]
+	c := stores.Client{
+		TrustStore: stores.Store{
+			Certificates: orElse(set["ssl.truststore.certificates"], set["ssl.ca.pem"]),
+			Location:     orElse(set["ssl.truststore.location"], set["ssl.ca.location"]),
+			Password:     set["ssl.truststore.password"],
+		},
+		KeyStore: stores.Store{
+			Certificates: orElse(set["ssl.keystore.certificate.chain"], set["ssl.certificate.pem"]),
+			Key:          orElse(set["ssl.keystore.key"], set["ssl.key.pem"]),
+			Location:     set["ssl.keystore.location"],
+			Password:     set["ssl.keystore.password"],
+			KeyPassword:  set["ssl.key.password"],
+		},
+		Versions:    listed(set["ssl.enabled.protocols"]),
+		Ciphers:     listed(set["ssl.cipher.suites"]),
+		NoHostCheck: given && (algorithm == "" || algorithm == "none"),
 	}
-	return nil
+	if cert, key := set["ssl.certificate.location"], set["ssl.key.location"]; cert != "" && !c.KeyStore.Given() {
+		pair, err := pemPair(cert, orElse(key, cert))
+		if err != nil {
+			return c, fmt.Errorf("--command-config: %w", err)
+		}
+		pair.KeyPassword = set["ssl.key.password"]
+		c.KeyStore = pair
+	}
+	return c, nil
+}
+
+// listed is the parts of a list with commas.
+func listed(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // askKafka asks the bootstrap server where REST is.
@@ -200,8 +215,11 @@ func (d *door) unanswered(err error) error {
 		text = fmt.Sprintf("no answer within %v", askTime)
 	}
 	hint := "Is a broker running there, and is that its Kafka listener?"
-	if strings.Contains(strings.ToUpper(text), "SASL") {
+	switch upper := strings.ToUpper(text); {
+	case strings.Contains(upper, "SASL"):
 		hint = "Check security.protocol, sasl.mechanism and sasl.jaas.config in --command-config."
+	case strings.Contains(upper, "TLS") || strings.Contains(upper, "X509"):
+		hint = "Check security.protocol, and the ssl.truststore and ssl.keystore configs in --command-config."
 	}
 	return fmt.Errorf("reach Kafka at %s: %s. %s", d.bootstrap, strings.TrimRight(text, "."), hint)
 }

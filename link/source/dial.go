@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net"
 	"time"
+
+	"github.com/hawserio/hawser/auth/stores"
 )
 
 // dialer opens connections: it maps advertised addresses to those that can be reached from here
@@ -17,7 +19,7 @@ type dialer struct {
 	mapped  map[string]string
 	timeout time.Duration
 	buffer  int
-	tls     *secured // nil for plaintext
+	tls     *stores.ClientTLS // nil for plaintext
 }
 
 func newDialer(cfg Config) (dialer, error) {
@@ -71,7 +73,7 @@ func (d dialer) secure(ctx context.Context, conn net.Conn, address string) (net.
 	if err != nil {
 		host = address
 	}
-	cfg, err := d.tls.config(host)
+	cfg, err := d.tls.Config(host)
 	if err != nil {
 		conn.Close()
 		return nil, &Error{Class: TLS, Address: address, Err: err, Hint: hints[TLS]}
