@@ -19,9 +19,9 @@ const (
 	behindWait = 300 * time.Millisecond
 	// commitsSyncMax bounds one round for the groups that have committed.
 	commitsSyncMax = 15 * time.Second
-	// tailRetryMax bounds the wait before the source's offsets topic is tried again. Until then, and where it may not be
-	// read at all, consumer.offset.sync.ms is how old an offset gets.
-	tailRetryMax = time.Minute
+	// tailRetryMax bounds the wait before the source's offsets topic is tried again, and so how long a right to READ it that was just given goes
+	// unnoticed. Until then, and where it may not be read at all, consumer.offset.sync.ms is how old an offset gets.
+	tailRetryMax = 10 * time.Second
 	// tailGroupsMax bounds how many groups wait for a round; the periodic one finds the others.
 	tailGroupsMax = 100_000
 )

@@ -101,7 +101,10 @@ func (o *Offsets) SyncGroups(ctx context.Context, mirrors []Mirror, groups []str
 func (o *Offsets) syncFrom(ctx context.Context, src Source, round *round, groups []string) (problems []GroupProblem, counts OffsetCounts, err error) {
 	matches := o.Matches()
 	groups = slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return !matches(g) })
-	groups, problems = o.refuseCrossing(groups)
+	crosses := func(string) bool { return false }
+	if o.Crosses != nil {
+		crosses = o.Crosses()
+	}
 	for chunk := range slices.Chunk(groups, groupsAtOnce) {
 		answers, err := src.GroupOffsets(ctx, chunk, round.sources)
 		if err != nil {
@@ -109,31 +112,25 @@ func (o *Offsets) syncFrom(ctx context.Context, src Source, round *round, groups
 		}
 		for _, g := range chunk {
 			answer, is := answers[g]
-			if !is {
-				continue
+			switch {
+			case crosses(g):
+				problems = append(problems, o.crossing(round, g, answer))
+			case is:
+				problems = append(problems, o.group(ctx, round, g, answer, &counts)...)
 			}
-			problems = append(problems, o.group(ctx, round, g, answer, &counts)...)
 		}
 	}
 	return problems, counts, nil
 }
 
-// refuseCrossing takes out the groups that the other half copies the other way: each side would overwrite the other's offsets.
-func (o *Offsets) refuseCrossing(groups []string) ([]string, []GroupProblem) {
-	if o.Crosses == nil {
-		return groups, nil
+// crossing refuses a group that the other half copies the other way: each side would overwrite the other's offsets. It concerns the topics
+// whose offsets would be copied otherwise, and no others: these need not wait for it when they are promoted.
+func (o *Offsets) crossing(r *round, group string, answer GroupOffsets) GroupProblem {
+	return GroupProblem{
+		Problem: plan.Problem{Code: string(mirror.Misconfiguration), Text: fmt.Sprintf(
+			"group %s is matched in both directions, by the filters of this half of the link and by those of the other one, so neither copies it: exclude it on one side, or give LOCAL_MIRROR and REMOTE_MIRROR to different groups", group)},
+		Topics: append([]string{}, topicsOf(o.copies(r, group, answer).Copies)...),
 	}
-	var problems []GroupProblem
-	crosses := o.Crosses()
-	groups = slices.DeleteFunc(groups, func(g string) bool {
-		if !crosses(g) {
-			return false
-		}
-		problems = append(problems, GroupProblem{Problem: plan.Problem{Code: string(mirror.Misconfiguration), Text: fmt.Sprintf(
-			"group %s is matched in both directions, by the filters of this half of the link and by those of the other one, so neither copies it: exclude it on one side, or give LOCAL_MIRROR and REMOTE_MIRROR to different groups", g)}})
-		return true
-	})
-	return groups, problems
 }
 
 // round is what one round reads once: names, bounds and what is committed here.
@@ -195,15 +192,7 @@ func (o *Offsets) group(ctx context.Context, r *round, group string, answer Grou
 		return []GroupProblem{{Problem: plan.Problem{Code: o.Here.Code(answer.Err), Text: fmt.Sprintf("group %s: %v", group, answer.Err)}}}
 	}
 	name := plan.GroupName(o.Prefix(), group)
-	r.readHere(o.Here, answer.List)
-	p := plan.CopyOffsets(answer.List, func(tp kafka.TopicPartition) (plan.Bound, bool) {
-		mirror, is := r.mirror[tp.Topic]
-		if !is {
-			return plan.Bound{}, false
-		}
-		b, is := r.bounds[kafka.TopicPartition{Topic: mirror, Partition: tp.Partition}]
-		return b, is
-	}, r.here[name])
+	p := o.copies(r, group, answer)
 	counts.Lowered += p.Lowered
 	counts.Raised += p.Raised
 	counts.Equal += p.Equal
@@ -223,6 +212,19 @@ func (o *Offsets) group(ctx context.Context, r *round, group string, answer Grou
 		problem = plan.Problem{Code: string(mirror.ConsumerGroupInUse), Text: fmt.Sprintf("group %s has members on this cluster; its offsets are left as they are", name)}
 	}
 	return []GroupProblem{{Problem: problem, Topics: topicsOf(p.Copies)}}
+}
+
+// copies is what of a group's offsets would have to be copied.
+func (o *Offsets) copies(r *round, group string, answer GroupOffsets) plan.OffsetPlan {
+	r.readHere(o.Here, answer.List)
+	return plan.CopyOffsets(answer.List, func(tp kafka.TopicPartition) (plan.Bound, bool) {
+		mirror, is := r.mirror[tp.Topic]
+		if !is {
+			return plan.Bound{}, false
+		}
+		b, is := r.bounds[kafka.TopicPartition{Topic: mirror, Partition: tp.Partition}]
+		return b, is
+	}, r.here[plan.GroupName(o.Prefix(), group)])
 }
 
 func topicsOf(copies []plan.Commit) []string {

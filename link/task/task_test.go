@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -194,6 +195,35 @@ func TestC26_OneCoordinatorOutOfReachHoldsNoOtherGroupUp(t *testing.T) {
 	s.groups = nil
 	if res := o.Run(t.Context()); res.Err == nil {
 		t.Error("a source that lists nothing is no error")
+	}
+}
+
+// A group that is matched in both directions is refused by name, and concerns only the mirrors that it has something to copy for: the others
+// are promoted without it.
+func TestACrossingGroupConcernsTheTopicsItHasOffsetsOn(t *testing.T) {
+	h := &fakeHere{end: 90, mirrors: []Mirror{{Topic: "s", Source: "s", Partitions: 1}, {Topic: "u", Source: "u", Partitions: 1}}}
+	s := &fakeSource{groups: []string{"a", "both", "idle"}, offsets: map[string]GroupOffsets{"a": commitAt("u", 5), "both": commitAt("s", 5)}}
+	crosses := func(g string) bool { return g != "a" }
+	o := &Offsets{Source: of(s), Here: h, Matches: everyGroup, Crosses: func() func(string) bool { return crosses }, Prefix: func() string { return "" }}
+	problems, counts, err := o.Sync(t.Context(), h.mirrors)
+	if err != nil || counts.Written != 1 || len(h.commits) != 1 {
+		t.Errorf("%+v, %v, commits %v", counts, err, h.commits)
+	}
+	if len(problems) != 2 {
+		t.Fatalf("problems %+v", problems)
+	}
+	for i, want := range []struct {
+		group  string
+		topics []string
+	}{{"both", []string{"s"}}, {"idle", []string{}}} {
+		p := problems[i]
+		if !strings.Contains(p.Problem.Text, "group "+want.group+" is matched in both directions") || p.Topics == nil || !slices.Equal(p.Topics, want.topics) {
+			t.Errorf("%s: %+v", want.group, p)
+		}
+	}
+	h.commits["both"] = map[kafka.TopicPartition]plan.Commit{{Topic: "s"}: {TopicPartition: kafka.TopicPartition{Topic: "s"}, Offset: 5}}
+	if problems, _, _ := o.Sync(t.Context(), h.mirrors); len(problems) != 2 || len(problems[0].Topics) != 0 {
+		t.Errorf("a group that stands where it should has problems %+v", problems)
 	}
 }
 
