@@ -36,6 +36,9 @@ func pledgeFacts(img *meta.Image, topic *meta.Topic, link kafka.TopicID) plan.Pl
 		f.Withdrawn = rec.Withdrawn.ID
 	}
 	if rec == nil || rec.Link != link {
+		if rec != nil && img.Links[rec.Link] != nil {
+			f.Of = img.Links[rec.Link].RemoteClusterID
+		}
 		return f
 	}
 	f.SideFacts, f.Recorded, f.SourceTopicID = sideFacts(newTopicMirror(rec, topic)), true, rec.SourceTopicID

@@ -239,6 +239,7 @@ type PledgeFacts struct {
 	Recorded      bool          // it is or was a mirror
 	SourceTopicID kafka.TopicID // of what it mirrored
 	SourceCluster string
+	Of            string // not Recorded: the cluster that it mirrored over another link, "" for none
 	Withdrawn     string // the last restore whose pledge an operator took back, "" for none
 }
 
@@ -259,10 +260,13 @@ func MayPledge(f PledgeFacts, id string, topic kafka.TopicID, cluster string) er
 	switch {
 	case Withdrawn(f.Withdrawn, id) && !plant.On("withdrawn-pledge-given"):
 		return kafka.Errorf(kafka.FencedStateEpoch, "An operator took the pledge of topic '%s' to this restore back, so it cannot go on. Fail the topic over that is being restored: nothing was removed from it yet, and it may be restored anew.", f.Topic)
+	case !f.Recorded && f.Of != "":
+		// Only the direct peer's record says which topic its log is a copy of (rules T6, T10).
+		return kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' mirrored a topic of cluster %s over another cluster link, and a topic is restored only from its own mirror. To follow this one, keep what only the topic there has, delete that topic, and create it as a mirror of this one.", f.Topic, f.Of)
 	case !f.Recorded:
 		return kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' never was a mirror, so nothing can be restored from it.", f.Topic)
 	case (f.SourceCluster != cluster || f.SourceTopicID != topic) && !plant.On("pledge-to-anybody"):
-		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' was a mirror of another topic: the one of that name was deleted and made again, or is on another cluster.", f.Topic)
+		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' was a mirror of another topic: the one of that name was deleted and made again. To follow this one, keep what only the topic there has, delete that topic, and create it as a mirror of this one.", f.Topic)
 	case f.State != mirror.Stopped:
 		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is not STOPPED but %s: promote it or fail it over first, then restore.", f.Topic, mirror.Status(f.State, mirror.LinkActive, mirror.SourceReachable))
 	case f.Pledged != "" && f.Pledged != id:

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/hawserio/hawser/kafka"
@@ -153,6 +154,15 @@ func TestT1_AWithdrawnPledgeIsNotGivenAgain(t *testing.T) {
 	}
 	if Withdrawn("", TurnID(topic, 1)) || Withdrawn(TurnID(topic, 1), "nonsense") {
 		t.Error("what names no restore was taken back")
+	}
+}
+
+// Rules T6, T10: a topic is restored from its own mirror only; what mirrored another cluster's says so, and what to do instead.
+func TestT6_T10_OnlyTheDirectPeerPledges(t *testing.T) {
+	facts := PledgeFacts{SideFacts: SideFacts{Topic: "t", State: mirror.Stopped}, Of: "B"}
+	err := MayPledge(facts, TurnID(kafka.NewTopicID(), 1), kafka.NewTopicID(), "A")
+	if err == nil || !Final(kafka.CodeOf(err)) || !strings.Contains(err.Error(), "of cluster B") || !strings.Contains(err.Error(), "create it as a mirror of this one") {
+		t.Errorf("the mirror of a mirror says %v", err)
 	}
 }
 
