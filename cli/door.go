@@ -133,8 +133,12 @@ func (d *door) flagTLS() (stores.Client, error) {
 	if (d.cert == "") != (d.key == "") {
 		return c, errors.New("--client-cert-path and --client-key-path go together")
 	}
-	c.TrustStore.Location = d.ca
 	var err error
+	if d.ca != "" {
+		if c.TrustStore.Certificates, err = pemFile(d.ca); err != nil {
+			return c, fmt.Errorf("read the CA's certificates, --certificate-authority-path: %w", err)
+		}
+	}
 	if d.cert != "" {
 		c.KeyStore, err = pemPair(d.cert, d.key)
 	}
