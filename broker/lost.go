@@ -12,7 +12,7 @@ import (
 	"github.com/hawserio/hawser/store"
 )
 
-// directoriesAtOnce is how many directories are made side by side.
+// directoriesAtOnce is how many directories are made or removed side by side.
 const directoriesAtOnce = 16
 
 // make makes the directories of partitions [from, to), durably and before metadata knows of them: so one that is

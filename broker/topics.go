@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hawserio/hawser/commitlog"
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/handler"
@@ -58,21 +60,17 @@ func (t *topics) sweep(ctx context.Context, img *meta.Image) error {
 	if err != nil {
 		return fmt.Errorf("list partitions: %w", err)
 	}
+	var g errgroup.Group
+	g.SetLimit(directoriesAtOnce)
 	for _, id := range found {
 		topic := img.Topics[id.Topic]
-		switch {
-		case topic != nil && id.Partition < topic.Partitions:
-		case img.Deletions[id.Topic] != nil, isEmpty(t.b.store, id):
-			if err := t.b.store.Remove(id); err != nil {
-				return fmt.Errorf("remove left-over of deleted topic: %w", err)
-			}
-		default:
-			where, err := t.b.store.SetAside(id)
-			if err != nil {
-				return fmt.Errorf("set unknown partition aside: %w", err)
-			}
-			t.b.log.Warn("partition directory of a topic that metadata does not know was set aside", "partition", id.String(), "now", where)
+		if topic != nil && id.Partition < topic.Partitions {
+			continue
 		}
+		g.Go(func() error { return t.clearAway(id, img.Deletions[id.Topic] != nil) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	for id := range img.Deletions {
 		if err := t.forgetDeletion(ctx, id); err != nil {
@@ -80,6 +78,22 @@ func (t *topics) sweep(ctx context.Context, img *meta.Image) error {
 		}
 	}
 	t.withholdMissing(img, found)
+	return nil
+}
+
+// clearAway removes a directory that no topic has where that is known to be right, and sets it aside otherwise (rule D7).
+func (t *topics) clearAway(id kafka.PartitionID, deleted bool) error {
+	if deleted || isEmpty(t.b.store, id) {
+		if err := t.b.store.Remove(id); err != nil {
+			return fmt.Errorf("remove left-over of deleted topic: %w", err)
+		}
+		return nil
+	}
+	where, err := t.b.store.SetAside(id)
+	if err != nil {
+		return fmt.Errorf("set unknown partition aside: %w", err)
+	}
+	t.b.log.Warn("partition directory of a topic that metadata does not know was set aside", "partition", id.String(), "now", where)
 	return nil
 }
 

@@ -61,7 +61,7 @@ type TopicConfig struct {
 	Retain               retain.Policy
 }
 
-// openAtOnce is how many logs are opened, synced or closed at the same time when there are many.
+// openAtOnce is how many logs are opened, synced, closed or removed at the same time when there are many.
 const openAtOnce = 16
 
 // Owner is all partitions of this broker and the one group commit they share.
@@ -194,7 +194,10 @@ func (o *Owner) HighestProducerID() kafka.ProducerID {
 func (o *Owner) Delete(topic kafka.TopicID, partitions int32) error {
 	defer o.changing(topic)()
 	gone := kafka.Errorf(kafka.UnknownTopicOrPartition, "The topic with id %s was deleted.", topic)
-	var errs []error
+	errs := make([]error, partitions)
+	// Side by side, for each waits for the disk several times: of thousands one after the other a client does not see the end.
+	var g errgroup.Group
+	g.SetLimit(o.atOnce())
 	for n := range partitions {
 		id := kafka.PartitionID{Topic: topic, Partition: n}
 		o.mu.Lock()
@@ -202,13 +205,17 @@ func (o *Owner) Delete(topic kafka.TopicID, partitions int32) error {
 		delete(o.partitions, id)
 		delete(o.withheld, id)
 		o.mu.Unlock()
-		if p != nil {
-			p.discard(gone)
-		}
-		if err := o.store.Remove(id); err != nil {
-			errs = append(errs, fmt.Errorf("remove partition %s: %w", id, err))
-		}
+		g.Go(func() error {
+			if p != nil {
+				p.discard(gone)
+			}
+			if err := o.store.Remove(id); err != nil {
+				errs[n] = fmt.Errorf("remove partition %s: %w", id, err)
+			}
+			return nil
+		})
 	}
+	_ = g.Wait() // each keeps its own error
 	return errors.Join(errs...)
 }
 
@@ -265,12 +272,19 @@ func (p *Partition) retire(why error, end func()) {
 	}
 }
 
+// atOnce is how many partitions are opened, closed or removed side by side.
+func (o *Owner) atOnce() int {
+	if o.cfg.Workers == 1 {
+		return 1
+	}
+	return openAtOnce
+}
+
 // inParallel runs do for each, some at a time, and joins the errors.
 func (o *Owner) inParallel(list []*Partition, do func(*Partition) error) error {
 	var g errgroup.Group
-	g.SetLimit(openAtOnce)
+	g.SetLimit(o.atOnce())
 	if o.cfg.Workers == 1 {
-		g.SetLimit(1)
 		slices.SortFunc(list, byID)
 	}
 	errs := make([]error, len(list))
