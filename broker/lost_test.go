@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hawserio/hawser/broker"
 	"github.com/hawserio/hawser/kafka"
+	rest "github.com/hawserio/hawser/rest/client"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -284,4 +286,41 @@ func TestD7_LostMetadataIsNoNewBeginning(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "data", "set-aside", filepath.Base(path))); err != nil {
 		t.Errorf("begun anew, the old partition is not set aside: %v", err)
 	}
+}
+
+// A reversal needs the ends of all partitions: while one is out of service on either side it is refused before anything is frozen.
+func TestAReversalIsRefusedWhileAPartitionIsOutOfService(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []string{"A", "B"} {
+		a, b := twoSites(t)
+		a.create("t", 2)
+		a.must(a.put("t", 2, 5, "both"))
+		b.mirror("t")
+		b.ends("t", 2, 5)
+		s := a
+		if broken == "B" {
+			s = b
+		}
+		listed, err := kadm.NewClient(s.kgo).ListTopics(within(t), "t")
+		s.must(err)
+		s.again(func() { spoil(t, s.dir, kafka.TopicID(listed["t"].ID), 1) })
+		b.refusedAtLast("reverse-and-start-mirror", "t", "partition 1 is out of service on cluster "+s.b.ClusterID())
+		a.must(a.put("t", 1, 1, "still open"))
+	}
+}
+
+// refusedAtLast is refused once both clusters have heard of each other again.
+func (s *site) refusedAtLast(verb, topic, words string) {
+	s.t.Helper()
+	var last string
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		one := s.order(verb, rest.Do, topic)[0]
+		if one.ErrorMessage == nil {
+			s.t.Fatalf("%s: %s %s is not refused", s.name, verb, topic)
+		}
+		if last = *one.ErrorMessage; strings.Contains(last, words) {
+			return
+		}
+	}
+	s.t.Fatalf("%s: %s %s is refused with %q, which lacks %q", s.name, verb, topic, last, words)
 }

@@ -325,12 +325,15 @@ func TestR8_GroupOffsetsComeAlong(t *testing.T) {
 	a.status("t", "ACTIVE")
 }
 
-// again ends the site's broker and starts it on the same directory and port.
-func (s *site) again() {
+// again ends the site's broker and starts it on the same directory and port, after what is done to the directory meanwhile.
+func (s *site) again(meanwhile ...func()) {
 	s.t.Helper()
 	s.kgo.Close()
 	address := s.b.KafkaAddress()
 	stop(s.t, s.b)
+	for _, do := range meanwhile {
+		do()
+	}
 	b, err := broker.Start(s.t.Context(), broker.Config{Dir: s.dir, Kafka: address, HTTP: "127.0.0.1:0", NodeID: 1})
 	if err != nil {
 		s.t.Fatal(err)

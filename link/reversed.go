@@ -68,6 +68,11 @@ func (ls *Links) answerFreeze(ctx context.Context, q question) ([]byte, error) {
 	if kafka.IsInternal(m.topic.Name) {
 		return nil, kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is internal and cannot be reversed.", m.topic.Name)
 	}
+	if m.state == mirror.Stopped {
+		if err := r.inService(m.topic); err != nil {
+			return nil, err
+		}
+	}
 	if rq.Validate {
 		// The callback is tried as well: it shows what this side's link may not do, before anything is frozen.
 		if _, err := r.callBack(ctx, rq); err != nil {

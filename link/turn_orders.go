@@ -73,8 +73,26 @@ func (o *ordering) askAbout(ctx context.Context, r *running, m topicMirror) (ope
 	}
 }
 
+// inService says which partition of a topic cannot be turned because it is out of service on this broker: its end is not known, and
+// the topic would be read-only on both sides until somebody repairs it.
+func (r *running) inService(topic *meta.Topic) error {
+	for p := range topic.Partitions {
+		part := r.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: topic.ID, Partition: p})
+		if part == nil {
+			continue
+		}
+		if err := part.Err(); err != nil {
+			return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' cannot be reversed now: partition %d is out of service on cluster %s: %v", topic.Name, p, r.ls.env.Metadata.Image().Cluster.ID, err)
+		}
+	}
+	return nil
+}
+
 // checkReverse asks the source what it would say to a reversal.
 func (r *running) checkReverse(ctx context.Context, m topicMirror) ([]OpenTransaction, error) {
+	if err := r.inService(m.topic); err != nil {
+		return nil, err
+	}
 	rq := peer.FreezeRequest{Turn: plan.TurnID(m.topic.ID, m.rec.Turns+1), Topic: m.rec.SourceTopicID, Mirror: m.topic.ID, MirrorName: m.topic.Name, Validate: true}
 	answer, err := ask(ctx, r, peer.Freeze, m.rec.SourceTopic, rq.Encode(), peer.DecodeFreezeAnswer)
 	if err != nil {
