@@ -64,6 +64,13 @@ const (
 
 // rounds lets clusters and net work until nothing happens any more.
 func (w *world) rounds() {
+	for _, c := range w.clusters {
+		if c.shell != nil {
+			for _, f := range c.shell.followers {
+				f.level = false // ends may be the same by chance: each mirror asks its source once more
+			}
+		}
+	}
 	seen, idle := w.progress(), 0
 	for range roundsMax {
 		if now := w.progress(); now != seen {
