@@ -62,7 +62,7 @@ func (a access) Login(r *http.Request) (string, error) {
 func (a access) who(r *http.Request) (string, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "bearer") {
-		user, err := a.b.logins.CheckToken(r.Context(), strings.TrimSpace(token))
+		user, err := a.b.token(r, strings.TrimSpace(token))
 		if err != nil {
 			return "", kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: %s.", err)
 		}
@@ -72,11 +72,7 @@ func (a access) who(r *http.Request) (string, error) {
 	if !ok {
 		return a.certified(r)
 	}
-	known := a.b.logins.CheckPassword(user, password)
-	for _, logins := range a.b.listenerLogins { // what lets one in at a Kafka listener does so here, too
-		known = known || logins.CheckPassword(user, password)
-	}
-	if !known {
+	if !a.b.knows(user, password) { // what lets one in at a Kafka listener does so here, too
 		return "", kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: Invalid username or password.")
 	}
 	return "User:" + user, nil
@@ -84,10 +80,10 @@ func (a access) who(r *http.Request) (string, error) {
 
 // certified names who showed a certificate.
 func (a access) certified(r *http.Request) (string, error) {
-	if a.b.http.mapping == nil {
+	if !a.b.httpGuard.secured {
 		return handler.Anonymous, nil
 	}
-	name, err := a.b.http.mapping.PrincipalOf(r.TLS)
+	name, err := a.b.httpGuard.principal(r.TLS)
 	if err != nil {
 		a.b.log.Info("certificate refused", "client", r.RemoteAddr, "err", err)
 		return "", kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: the certificate's name is nobody's here.")

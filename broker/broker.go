@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,35 +54,35 @@ type Config struct {
 
 // Broker is a running broker.
 type Broker struct {
-	cfg     Config
-	values  config.Values
-	log     *slog.Logger
-	lock    *os.File // holds the data directory
-	meta    *meta.Meta
-	store   store.Store
-	owner   *partition.Owner
-	topics  *topics
-	cleaner *cleaner
-	groups  *group.Coordinator
-	links   *link.Links
-	txns    *txn.Coordinator
-	acls    *auth.Authorizer // nil: everyone may do everything
-	keeper  *auth.Keeper
-	logins  *auth.SASL // users of PLAIN that are not a listener's own, and SCRAM
-	// listenerLogins are the users of each listener that asks for a login.
-	listenerLogins []*auth.SASL
-	listening      []handler.Listener
-	first          string // name of the first listener
-	ids            *txn.IDs
-	kafka          *handler.Server
-	doors          atomic.Pointer[handler.Server] // kafka, once its listeners are bound: links start before
-	http           *httpDoor
-	ready          atomic.Bool
-	started        time.Time
-	timeline       *event.Ring // what happened lately, for console and metrics
-	auditLog       *event.Audit
-	failed         chan error     // a door that stopped by itself says why
-	closers        []func() error // run last to first
+	cfg       Config
+	values    config.Values
+	log       *slog.Logger
+	lock      *os.File // holds the data directory
+	meta      *meta.Meta
+	store     store.Store
+	owner     *partition.Owner
+	topics    *topics
+	cleaner   *cleaner
+	groups    *group.Coordinator
+	links     *link.Links
+	txns      *txn.Coordinator
+	acls      *auth.Authorizer // nil: everyone may do everything
+	keeper    *auth.Keeper
+	guards    []*guard // of the HTTP port and of each listener
+	httpGuard *guard
+	obeying   sync.Mutex
+	listening []handler.Listener
+	first     string // name of the first listener
+	ids       *txn.IDs
+	kafka     *handler.Server
+	doors     atomic.Pointer[handler.Server] // kafka, once its listeners are bound: links start before
+	http      *httpDoor
+	ready     atomic.Bool
+	started   time.Time
+	timeline  *event.Ring // what happened lately, for console and metrics
+	auditLog  *event.Audit
+	failed    chan error     // a door that stopped by itself says why
+	closers   []func() error // run last to first
 }
 
 const (
@@ -333,6 +334,7 @@ func (b *Broker) openKafka(context.Context) error {
 	b.kafka = handler.NewServer(handler.Deps{
 		ClusterID:    b.ClusterID(),
 		NodeID:       b.cfg.NodeID,
+		Rack:         b.values.Text("broker.rack"),
 		Settings:     kafkaSettings((&configs{b}).values()),
 		Topics:       b.topics,
 		Partition:    b.owner.Get,

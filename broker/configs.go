@@ -34,9 +34,17 @@ func (c *configs) values() config.Values {
 
 // UpdateBroker implements handler.Configs.
 func (c *configs) UpdateBroker(ctx context.Context, entity string, change func(map[string]string) (map[string]string, error)) error {
-	if err := c.update(ctx, entity, change); err != nil {
+	err := c.update(ctx, entity, func(old map[string]string) (map[string]string, error) {
+		wanted, err := change(maps.Clone(old))
+		if err != nil {
+			return nil, err
+		}
+		return c.b.sealConfigs(entity, old, wanted)
+	})
+	if err != nil {
 		return err
 	}
+	c.b.obey()
 	// A broker's value is the default of a topic's key.
 	for _, topic := range c.b.topics.All() {
 		c.b.owner.Configure(topic.ID, c.b.topicConfig(topic))

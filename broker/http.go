@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hawserio/hawser/auth"
 	"github.com/hawserio/hawser/console"
 	"github.com/hawserio/hawser/internal/descriptors"
 	"github.com/hawserio/hawser/rest"
@@ -23,7 +22,6 @@ import (
 type httpDoor struct {
 	listener net.Listener
 	server   *http.Server
-	mapping  *auth.Mapping // of certificates to principals; nil without TLS
 }
 
 var errStarting = errors.New("the broker is starting or stopping")
@@ -38,6 +36,10 @@ func portTaken(err error, flag string) error {
 
 // bindHTTP takes the HTTP port before the Kafka listener opens, which tells tools where it is.
 func (b *Broker) bindHTTP(context.Context) error {
+	b.httpGuard = &guard{listener: httpListener, asked: true, secured: b.cfg.HTTP != "" && b.values.Text("hawser.http.security.protocol") == "SSL"}
+	if err := b.addGuard(b.httpGuard); err != nil {
+		return fmt.Errorf("open the HTTP port: %w", err)
+	}
 	if b.cfg.HTTP == "" {
 		return nil
 	}
@@ -47,13 +49,9 @@ func (b *Broker) bindHTTP(context.Context) error {
 	}
 	b.http = &httpDoor{listener: listener}
 	scheme := "http://"
-	if b.values.Text("hawser.http.security.protocol") == "SSL" {
+	if b.httpGuard.secured {
 		scheme = "https://"
-		config, mapping, err := b.tlsOf(httpListener)
-		if err != nil {
-			return errors.Join(fmt.Errorf("open the HTTP port: %w", err), listener.Close())
-		}
-		b.http = &httpDoor{listener: tls.NewListener(listener, config), mapping: mapping}
+		b.http = &httpDoor{listener: tls.NewListener(listener, b.httpGuard.config())}
 	}
 	b.onClose(func() error {
 		if err := listener.Close(); !errors.Is(err, net.ErrClosed) {

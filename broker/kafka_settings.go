@@ -25,6 +25,7 @@ func kafkaSettings(v config.Values) handler.Settings {
 		FailedLoginDelay:  v.Millis("connection.failed.authentication.delay.ms"),
 		PerIP:             perIP(v.Text("max.connections.per.ip.overrides")),
 		CreationRate:      int(v.Int("max.connection.creation.rate")),
+		Listeners:         listenerLimits(v),
 		Windows:           limiterConfig(v).Windows,
 		FetchSessions:     orNone(v.Int("max.incremental.fetch.session.cache.slots")),
 		MetadataPage:      int32(v.Int("max.request.partition.size.limit")),
@@ -33,6 +34,27 @@ func kafkaSettings(v config.Values) handler.Settings {
 		AutoCreateTopics:  v.Bool("auto.create.topics.enable"),
 		NoDeleteTopics:    !v.Bool("delete.topic.enable"),
 	}
+}
+
+// listenerLimits reads what listeners have of their own.
+func listenerLimits(v config.Values) map[string]handler.ListenerLimits {
+	all := map[string]handler.ListenerLimits{}
+	list, err := config.ParseListeners(v.Text("listeners"))
+	if err != nil {
+		return all // refused at start
+	}
+	for _, l := range list {
+		var own handler.ListenerLimits
+		if text, set := v.OfListener(l.Name, "max.connections"); set {
+			n, _ := strconv.Atoi(text) // it was checked when it was set
+			own.MaxConnections = orNone(int64(n))
+		}
+		if text, set := v.OfListener(l.Name, "max.connection.creation.rate"); set {
+			own.CreationRate, _ = strconv.Atoi(text)
+		}
+		all[strings.ToLower(l.Name)] = own
+	}
+	return all
 }
 
 // limiterConfig reads over which times quotas are measured.

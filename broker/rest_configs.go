@@ -17,7 +17,7 @@ type restConfigs struct{ b *Broker }
 func (c *restConfigs) BrokerConfigs(_ context.Context, broker int32) ([]rest.TopicConfig, error) {
 	node, cluster, static := (&configs{c.b}).Broker()
 	var list []rest.TopicConfig
-	for _, key := range config.Broker.Keys() {
+	for _, key := range config.Broker.KeysOf(node, cluster, static) {
 		entry := rest.TopicConfig{Name: key.Name, Sensitive: key.Sensitive, ReadOnly: key.Fixed}
 		if broker == rest.EveryBroker {
 			value, ok := cluster[key.Name]

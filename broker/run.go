@@ -26,6 +26,9 @@ func Run(ctx context.Context, cfg Config, stderr io.Writer) error {
 			cfg.Logger.Warn("this broker has no use for a config that Apache Kafka knows; it is left out", "config", name)
 			delete(settings, name)
 		}
+		if key, _ := config.Broker.Key(name); key.Idle {
+			cfg.Logger.Warn("a config has no effect here", "config", name, "why", key.Doc)
+		}
 	}
 	if err := config.Broker.Check(settings); err != nil {
 		return err

@@ -23,11 +23,6 @@ import (
 // openSecurity makes the authorizer, if one is configured, and the keeper of ACLs,
 // credentials and quotas.
 func (b *Broker) openSecurity(context.Context) error {
-	logins, err := b.loginsOf(httpListener)
-	if err != nil {
-		return err
-	}
-	b.logins = logins
 	switch class := b.values.Text("authorizer.class.name"); class {
 	case "":
 		b.keeper = auth.NewKeeperWithoutACLs(b.meta)
@@ -106,8 +101,8 @@ func (b *Broker) listeners() ([]handler.Listener, error) {
 }
 
 // tlsOf is a listener's TLS, and how it names who shows a certificate.
-func (b *Broker) tlsOf(listener string) (*tls.Config, *auth.Mapping, error) {
-	text := func(name string) string { return b.values.ListenerText(listener, "", name) }
+func tlsOf(v config.Values, listener string) (*tls.Config, *auth.Mapping, error) {
+	text := func(name string) string { return v.ListenerText(listener, "", name) }
 	mapping, err := auth.ParseMapping(text("ssl.principal.mapping.rules"))
 	if err != nil {
 		return nil, nil, err
@@ -117,7 +112,7 @@ func (b *Broker) tlsOf(listener string) (*tls.Config, *auth.Mapping, error) {
 			Certificates: text("ssl.keystore.certificate.chain"), Key: text("ssl.keystore.key"), Location: text("ssl.keystore.location"),
 			Password: text("ssl.keystore.password"), KeyPassword: text("ssl.key.password"),
 		},
-		TrustStore: b.trustStore(text),
+		TrustStore: trustStore(text),
 		ClientAuth: text("ssl.client.auth"), Protocols: strings.Split(strings.ReplaceAll(text("ssl.enabled.protocols"), " ", ""), ","),
 	})
 	return made, mapping, err
@@ -125,25 +120,20 @@ func (b *Broker) tlsOf(listener string) (*tls.Config, *auth.Mapping, error) {
 
 // secure gives a listener the TLS and the logins of its protocol.
 func (b *Broker) secure(l *handler.Listener, protocol string) error {
-	if strings.HasSuffix(protocol, "SSL") {
-		made, mapping, err := b.tlsOf(l.Name)
-		if err != nil {
-			return err
-		}
-		l.TLS, l.Principal = made, mapping.PrincipalOf
+	g := &guard{listener: l.Name, secured: strings.HasSuffix(protocol, "SSL"), asked: strings.HasPrefix(protocol, "SASL")}
+	if err := b.addGuard(g); err != nil {
+		return err
 	}
-	if strings.HasPrefix(protocol, "SASL") {
-		logins, err := b.loginsOf(l.Name)
-		if err != nil {
-			return err
-		}
-		l.SASL = authenticator{logins}
-		b.listenerLogins = append(b.listenerLogins, logins)
+	if g.secured {
+		l.TLS, l.Principal = g.config(), g.principal
+	}
+	if g.asked {
+		l.SASL = g
 	}
 	return nil
 }
 
-func (b *Broker) trustStore(text func(name string) string) stores.Store {
+func trustStore(text func(name string) string) stores.Store {
 	return stores.Store{Certificates: text("ssl.truststore.certificates"), Location: text("ssl.truststore.location"), Password: text("ssl.truststore.password")}
 }
 
@@ -177,18 +167,18 @@ func (b *Broker) metaTLS() (*tls.Config, error) {
 const httpListener = "http"
 
 // loginsOf is what clients of a listener may log in with.
-func (b *Broker) loginsOf(listener string) (*auth.SASL, error) {
-	mechanisms := strings.Split(strings.ToUpper(strings.ReplaceAll(b.values.ListenerText(listener, "", "sasl.enabled.mechanisms"), " ", "")), ",")
+func (b *Broker) loginsOf(v config.Values, listener string) (*auth.SASL, error) {
+	mechanisms := strings.Split(strings.ToUpper(strings.ReplaceAll(v.ListenerText(listener, "", "sasl.enabled.mechanisms"), " ", "")), ",")
 	c := auth.SASLConfig{
 		Mechanisms: mechanisms,
-		JAAS:       b.values.ListenerText(listener, auth.Plain, "sasl.jaas.config"),
+		JAAS:       v.ListenerText(listener, auth.Plain, "sasl.jaas.config"),
 		Image:      b.meta.Image,
 		Longest: func(mechanism string) time.Duration {
-			return b.values.ListenerMillis(listener, mechanism, "connections.max.reauth.ms")
+			return (&configs{b}).values().ListenerMillis(listener, mechanism, "connections.max.reauth.ms") // of now
 		},
 	}
 	if slices.Contains(mechanisms, auth.OAuthBearer) {
-		tokens, err := b.tokensOf(listener)
+		tokens, err := b.tokensOf(v, listener)
 		if err != nil {
 			return nil, err
 		}
@@ -198,10 +188,10 @@ func (b *Broker) loginsOf(listener string) (*auth.SASL, error) {
 }
 
 // tokensOf is how a listener checks bearer tokens.
-func (b *Broker) tokensOf(listener string) (*auth.Tokens, error) {
-	text := func(name string) string { return b.values.ListenerText(listener, auth.OAuthBearer, name) }
+func (b *Broker) tokensOf(v config.Values, listener string) (*auth.Tokens, error) {
+	text := func(name string) string { return v.ListenerText(listener, auth.OAuthBearer, name) }
 	millis := func(name string) time.Duration {
-		return b.values.ListenerMillis(listener, auth.OAuthBearer, name)
+		return v.ListenerMillis(listener, auth.OAuthBearer, name)
 	}
 	c := auth.TokenConfig{
 		URL: text("sasl.oauthbearer.jwks.endpoint.url"),
@@ -223,9 +213,9 @@ func (b *Broker) tokensOf(listener string) (*auth.Tokens, error) {
 	}
 	// Not the listener's own trust store: that one is for clients' certificates.
 	own := func(name string) string {
-		return b.values.Text("listener.name." + strings.ToLower(listener) + ".oauthbearer." + name)
+		return v.Text("listener.name." + strings.ToLower(listener) + ".oauthbearer." + name)
 	}
-	if trust := b.trustStore(own); trust.Given() {
+	if trust := trustStore(own); trust.Given() {
 		roots, err := trust.Roots()
 		if err != nil {
 			return nil, fmt.Errorf("read ssl.truststore: %w", err)
@@ -233,18 +223,6 @@ func (b *Broker) tokensOf(listener string) (*auth.Tokens, error) {
 		c.JWKS.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
 	return auth.NewTokens(c)
-}
-
-// authenticator lets the Kafka door use a listener's logins; it implements handler.Authenticator.
-type authenticator struct{ *auth.SASL }
-
-// Begin implements handler.Authenticator.
-func (a authenticator) Begin(mechanism string) (handler.Exchange, error) {
-	exchange, err := a.SASL.Begin(mechanism)
-	if err != nil {
-		return nil, err
-	}
-	return exchange, nil
 }
 
 func portOf(address string) (string, int32) {

@@ -46,6 +46,34 @@ func served(t *testing.T, args ...string) (cli.ServeOptions, string, int) {
 	return got, err.String(), code
 }
 
+// TestServeTakesFromTheFileWhatNoFlagGives: a server.properties names its directory and number itself.
+func TestServeTakesFromTheFileWhatNoFlagGives(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "server.properties")
+	text := "node.id=7\nlog.dir=/old\nlog.dirs=/data\nhawser.http.listener=127.0.0.1:18090\nhawser.cluster.id=mine\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, said, code := served(t, "--config", file)
+	if code != 0 || got.NodeID != 7 || got.DataDir != "/data" || got.HTTP != "127.0.0.1:18090" || got.ClusterID != "mine" {
+		t.Errorf("got %+v, %s", got, said)
+	}
+	got, said, code = served(t, "--config", file, "--node-id", "3", "--data", "d", "--http", ":1", "--cluster-id", "other")
+	if code != 0 || got.NodeID != 3 || got.DataDir != "d" || got.HTTP != ":1" || got.ClusterID != "other" {
+		t.Errorf("flags do not win: %+v, %s", got, said)
+	}
+	if got, said, code := served(t, "--set", "hawser.http.listener="); code != 0 || got.HTTP != "" {
+		t.Errorf("the HTTP port is not turned off: %+v, %s", got, said)
+	}
+	for _, c := range [][2]string{{"log.dirs=/a,/b", "more than one directory"}, {"node.id=many", "not a number"}} {
+		if _, said, code := served(t, "--set", c[0]); code == 0 || !strings.Contains(said, c[1]) {
+			t.Errorf("%s: %q", c[0], said)
+		}
+	}
+	if _, said, code := served(t, "--http", ""); code == 0 {
+		t.Errorf("an empty --http is taken: %s", said)
+	}
+}
+
 func TestServeFlags(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "server.properties")
 	if err := os.WriteFile(file, []byte("# a comment\nlog.retention.hours = 24\nnum.partitions=3\nlistener.text=${not.expanded}\n"), 0o600); err != nil {

@@ -51,6 +51,9 @@ func (a *app) serve() *cobra.Command {
 			if opts.Settings, err = serveSettings(file, set); err != nil {
 				return err
 			}
+			if err := opts.fromSettings(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			if err := opts.check(); err != nil {
 				return err
 			}
@@ -95,6 +98,38 @@ func serveSettings(file string, set []string) (map[string]string, error) {
 	return settings, nil
 }
 
+// fromSettings takes from the configs what was given by no flag: a server.properties that a broker ran with names its
+// directory and its number itself.
+func (o *ServeOptions) fromSettings(given func(flag string) bool) error {
+	take := func(flag string, to *string, names ...string) {
+		for _, name := range names {
+			if value, ok := o.Settings[name]; ok && !given(flag) && value != "" {
+				*to = value
+				return
+			}
+		}
+	}
+	take("data", &o.DataDir, "log.dirs", "log.dir")
+	if !given("data") && strings.Contains(o.Settings["log.dirs"], ",") {
+		return fmt.Errorf("log.dirs names more than one directory: %s. One is used; give it with --data or name it alone", o.Settings["log.dirs"])
+	}
+	if address, set := o.Settings["hawser.http.listener"]; set && !given("http") {
+		o.HTTP = address
+	}
+	take("cluster-id", &o.ClusterID, "hawser.cluster.id")
+	var id string
+	take("node-id", &id, "node.id", "broker.id")
+	if id == "" || id == "-1" {
+		return nil
+	}
+	n, err := strconv.ParseInt(id, 10, 32)
+	if err != nil {
+		return fmt.Errorf("node.id %q is not a number", id)
+	}
+	o.NodeID = int32(n)
+	return nil
+}
+
 // check refuses what cannot work on any machine; the rest is for whoever listens.
 func (o *ServeOptions) check() error {
 	if o.DataDir == "" {
@@ -104,7 +139,8 @@ func (o *ServeOptions) check() error {
 		return fmt.Errorf("--node-id is %d; it must be 0 or more", o.NodeID)
 	}
 	for _, a := range []struct{ flag, text string }{{"--kafka", o.Kafka}, {"--http", o.HTTP}, {"--advertise", o.Advertise}} {
-		if a.flag == "--advertise" && a.text == "" {
+		off, set := o.Settings["hawser.http.listener"]
+		if a.text == "" && (a.flag == "--advertise" || a.flag == "--http" && set && off == "") {
 			continue
 		}
 		host, port, err := net.SplitHostPort(a.text)

@@ -12,11 +12,11 @@ func brokerKeys() []Key {
 	var all []Key
 	for _, group := range [][]Key{
 		brokerServerKeys(), brokerSocketKeys(), brokerLogKeys(), brokerCleanerKeys(), brokerTopicKeys(),
-		brokerGroupKeys(), brokerOffsetsKeys(), brokerTransactionKeys(), brokerSecurityKeys(), brokerQuotaKeys(), brokerOwnKeys(),
+		brokerGroupKeys(), brokerOffsetsKeys(), brokerTransactionKeys(), brokerSecurityKeys(), brokerQuotaKeys(), brokerOwnKeys(), brokerIdleKeys(),
 	} {
 		all = append(all, group...)
 	}
-	return all
+	return idled(all)
 }
 
 func brokerServerKeys() []Key {

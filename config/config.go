@@ -43,6 +43,7 @@ type Key struct {
 	Unset     bool                     // has no default: null
 	Fixed     bool                     // cannot be changed after creation (a link's mode, a broker's listener)
 	Sensitive bool                     // never shown: Type Password and the like
+	Idle      bool                     // accepted, stored and shown as Kafka's, and without effect here: Doc says why
 	Check     func(value string) error // beyond the type; nil for none. Its error says what is allowed
 	Allowed   string                   // what Check allows, in words for help and docs; "" for anything of the type
 	Doc       string                   // a sentence or two of our own, with the unit
@@ -104,6 +105,23 @@ func (t *Table) Key(name string) (Key, bool) {
 	return t.keys[i], true
 }
 
+// KeysOf is all rows, and those that were set for one listener alone under their compound names, by name.
+func (t *Table) KeysOf(layers ...map[string]string) []Key {
+	all := t.Keys()
+	seen := map[string]bool{}
+	for _, layer := range layers {
+		for name := range layer {
+			_, plain := t.index[name]
+			if k, ok := t.Key(name); ok && !plain && !seen[name] {
+				seen[name], k.Name = true, name
+				all = append(all, k)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
 // Keys is all rows, by name.
 func (t *Table) Keys() []Key { return slices.Clone(t.keys) }
 
@@ -135,6 +153,9 @@ func (t *Table) checkOne(name, value string) *Fault {
 }
 
 func (t *Table) unknown(name string) string {
+	if t.kind == "broker" && KafkaOnly(name) {
+		return "Config " + name + " of Apache Kafka means nothing here and cannot be set"
+	}
 	text := fmt.Sprintf("Unknown %s config name: %.200s", t.kind, name)
 	if near := t.nearest(name); near != "" {
 		return text + " (did you mean " + near + "?)"

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +76,44 @@ func TestTablesAgreeWithKafka(t *testing.T) {
 	}
 	if topics != len(config.Topic.Keys()) {
 		t.Errorf("%d of our %d topic keys are Kafka's", topics, len(config.Topic.Keys()))
+	}
+}
+
+// TestKeysWithoutAReaderSayThatTheyHaveNoEffect looks for each key's name, or that of the topic key it is the default of, in the
+// code that obeys configs: one that nobody reads must say so to whoever sets it.
+func TestKeysWithoutAReaderSayThatTheyHaveNoEffect(t *testing.T) {
+	var code strings.Builder
+	for _, dir := range []string{"broker", "handler", "partition", "link", "cli", "cmd/hawser"} {
+		files, err := filepath.Glob(filepath.Join("..", dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(dir, err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code.Write(text)
+		}
+	}
+	// Read by parts of their names, by the table's own rules, or by flags that stand for them.
+	elsewhere := []string{"group.consumer.max.", "group.consumer.min.", "controller.quota.window.", "hawser.metadata.ssl.", "log.retention.hours", "log.retention.minutes",
+		"log.roll.hours", "internal.segment.bytes", "remote.storage.enable"}
+	read := func(name string) bool { return strings.Contains(code.String(), strconv.Quote(name)) }
+	for _, k := range append(config.Broker.Keys(), config.Topic.Keys()...) {
+		obeyed := read(k.Name) || slices.ContainsFunc(elsewhere, func(part string) bool { return strings.HasPrefix(k.Name, part) })
+		for _, topic := range config.Topic.Keys() {
+			obeyed = obeyed || topic.BrokerKey == k.Name && read(topic.Name)
+		}
+		if k.Idle == obeyed {
+			t.Errorf("%s: read somewhere: %v, said to be without effect: %v", k.Name, obeyed, k.Idle)
+		}
+		if k.Idle != strings.Contains(strings.ToLower(k.Doc), "without effect") {
+			t.Errorf("%s is without effect: %v, its words: %s", k.Name, k.Idle, k.Doc)
+		}
 	}
 }
 

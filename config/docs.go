@@ -10,7 +10,8 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString("# Configuration\n\nGenerated from the tables in package `config`; do not edit. " +
 		"Names, types and defaults are Apache Kafka 4.1's where Kafka has the key.\n" +
-		"*Fixed* keys cannot be changed after the thing was created or the broker was started. *Sensitive* values are stored sealed and never shown.\n")
+		"*Fixed* keys cannot be changed after the thing was created or the broker was started. *Sensitive* values are stored sealed and never shown.\n" +
+		"Keys *without effect* are taken and shown as Kafka's, so that its tools and files work; the broker says so in its log when one is set.\n")
 	for _, part := range []struct {
 		title, intro string
 		table        *Table
@@ -49,6 +50,9 @@ func (k Key) markdown(b *strings.Builder) {
 	}
 	if k.Fixed {
 		facts = append(facts, "*fixed*")
+	}
+	if k.Idle {
+		facts = append(facts, "*without effect*")
 	}
 	if k.Sensitive {
 		facts = append(facts, "*sensitive*")

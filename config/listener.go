@@ -50,6 +50,27 @@ func (v Values) ListenerText(listener, mechanism, name string) string {
 	return v.Text(name)
 }
 
+// OfListener is what was set for one listener alone.
+func (v Values) OfListener(listener, name string) (text string, set bool) {
+	name = listenerPrefix + strings.ToLower(listener) + "." + name
+	return v.layered(name), !v.IsDefault(name)
+}
+
+// ListenerOf is the listener whose own config a compound name is, in lower case; "" for any other name.
+func ListenerOf(name string) string {
+	rest, ok := strings.CutPrefix(name, listenerPrefix)
+	if !ok {
+		return ""
+	}
+	listener, _, _ := strings.Cut(rest, ".")
+	return listener
+}
+
+// OnlyPerListener reports whether a broker key can be changed for a listener alone while the broker runs, as in Kafka: its security.
+func OnlyPerListener(name string) bool {
+	return strings.HasPrefix(name, "ssl.") || strings.HasPrefix(name, "sasl.")
+}
+
 // ListenerMillis is ListenerText of a key in milliseconds.
 func (v Values) ListenerMillis(listener, mechanism, name string) time.Duration {
 	return millis(v.ListenerText(listener, mechanism, name))

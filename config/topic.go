@@ -15,7 +15,7 @@ const (
 
 // topicKeys are the topic configs of Apache Kafka 4.1.
 func topicKeys() []Key {
-	return append(topicLogKeys(), topicOtherKeys()...)
+	return idled(append(topicLogKeys(), topicOtherKeys()...))
 }
 
 func topicLogKeys() []Key {

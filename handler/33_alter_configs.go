@@ -157,16 +157,45 @@ func (s *Server) changeBroker(ctx context.Context, name string, validateOnly boo
 		if err := invalidConfigs(config.Broker.Check(wanted)); err != nil {
 			return nil, err
 		}
-		for _, name := range differing(old, wanted) {
-			if key, ok := config.Broker.Key(name); ok && (key.Fixed || key.Sensitive) {
-				return nil, kafka.Errorf(kafka.InvalidRequest, "Cannot update these configs dynamically: %s. Set it in the configuration file and start the broker again.", name)
-			}
+		changed := differing(old, wanted)
+		if err := changeable(changed, name == ""); err != nil {
+			return nil, err
 		}
+		if err := s.Configs.CheckBroker(name, wanted); err != nil {
+			return nil, err
+		}
+		s.tellIdle(changed, wanted)
 		if validateOnly {
 			return nil, errValidated
 		}
 		return wanted, nil
 	})
+}
+
+// changeable says, in Kafka's words, which of the broker configs cannot be changed while it runs, or not for all brokers at once.
+func changeable(names []string, everyBroker bool) error {
+	for _, name := range names {
+		key, ok := config.Broker.Key(name)
+		switch listener := config.ListenerOf(name); {
+		case !ok:
+		case key.Fixed:
+			return kafka.Errorf(kafka.InvalidRequest, "Cannot update these configs dynamically: %s. Set it in the configuration file and start the broker again.", name)
+		case listener == "" && config.OnlyPerListener(name):
+			return kafka.Errorf(kafka.InvalidRequest, "These security configs can be dynamically updated only per-listener using the listener prefix: %s. Set listener.name.NAME.%s.", name, name)
+		case everyBroker && config.OnlyPerListener(key.Name):
+			return kafka.Errorf(kafka.InvalidRequest, "Cannot update these configs at default cluster level, broker id must be specified: %s.", name)
+		}
+	}
+	return nil
+}
+
+// tellIdle says in the log which configs were taken that change nothing.
+func (s *Server) tellIdle(changed []string, wanted map[string]string) {
+	for _, name := range changed {
+		if key, _ := config.Broker.Key(name); key.Idle && wanted[name] != "" {
+			s.Logger.Warn("a config was set that has no effect here", "config", name, "why", key.Doc)
+		}
+	}
 }
 
 // differing is the names whose values differ, in order.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/hawserio/hawser/quota"
@@ -19,26 +20,19 @@ const (
 )
 
 // SetLimits changes, while connections are served, how many may be there: of set only MaxConnections, MaxPerIP,
-// PerIP and CreationRate count. Connections that are there stay.
+// PerIP, CreationRate and Listeners count. Connections that are there stay.
 func (s *Server) SetLimits(set Settings) {
 	set = set.withDefaults()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Settings.MaxConnections, s.Settings.MaxPerIP = set.MaxConnections, set.MaxPerIP
-	s.Settings.PerIP, s.Settings.CreationRate = set.PerIP, set.CreationRate
+	s.Settings.PerIP, s.Settings.CreationRate, s.Settings.Listeners = set.PerIP, set.CreationRate, set.Listeners
 }
 
-// pace waits as long as the broker's rate of new connections asks for; further ones wait in the system's backlog.
-func (s *Server) pace() {
-	now := s.Now()
+// pace waits as long as the broker's and the listener's rate of new connections ask for; further ones wait in the system's backlog.
+func (s *Server) pace(l *listener) {
 	s.mu.Lock()
-	limit := float64(s.Settings.CreationRate)
-	var rest time.Duration
-	if limit > 0 {
-		s.created.Record(s.Settings.Windows, 1, now)
-		rate, over := s.created.Measure(s.Settings.Windows, now)
-		rest = min(quota.Throttle(rate, limit, over), paceMost)
-	}
+	rest := max(s.paceOf(&s.created, s.Settings.CreationRate), s.paceOf(&l.created, s.limitsOf(l).CreationRate))
 	s.mu.Unlock()
 	if rest == 0 {
 		return
@@ -50,6 +44,22 @@ func (s *Server) pace() {
 	case <-s.stopping:
 	case <-s.ctx.Done():
 	}
+}
+
+// limitsOf is what the listener has of its own. It needs mu.
+func (s *Server) limitsOf(l *listener) ListenerLimits {
+	return s.Settings.Listeners[strings.ToLower(l.Name)]
+}
+
+// paceOf counts a new connection and says how long to wait for the rate; a limit of zero is none. It needs mu.
+func (s *Server) paceOf(created *quota.Rate, limit int) time.Duration {
+	if limit <= 0 {
+		return 0
+	}
+	now := s.Now()
+	created.Record(s.Settings.Windows, 1, now)
+	rate, over := created.Measure(s.Settings.Windows, now)
+	return min(quota.Throttle(rate, float64(limit), over), paceMost)
 }
 
 // start serves an accepted connection, or refuses it.
@@ -115,16 +125,20 @@ func (s *Server) admit(c *conn) error {
 	if !special {
 		most = s.Settings.MaxPerIP
 	}
+	own := s.limitsOf(c.listener).MaxConnections
 	switch {
 	case s.draining:
 		return errDrained
 	case len(s.conns) >= s.Settings.MaxConnections:
 		return fmt.Errorf("%d connections are open (max.connections)", len(s.conns))
+	case own != 0 && c.listener.connections >= max(own, 0):
+		return fmt.Errorf("%d connections of this listener are open (max.connections of the listener)", c.listener.connections)
 	case s.perIP[c.ip()] >= most:
 		return fmt.Errorf("%d connections of this address are open (max.connections.per.ip)", s.perIP[c.ip()])
 	}
 	s.conns[c] = struct{}{}
 	s.perIP[c.ip()]++
+	c.listener.connections++
 	s.wg.Add(1)
 	return nil
 }
@@ -133,6 +147,7 @@ func (s *Server) dismiss(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	c.listener.connections--
 	if s.perIP[c.ip()]--; s.perIP[c.ip()] == 0 {
 		delete(s.perIP, c.ip())
 	}

@@ -61,7 +61,7 @@ func (s *Server) topicEntries(set map[string]string) []entry {
 // brokerEntries are all configs of this broker.
 func (s *Server) brokerEntries() []entry {
 	layers := s.brokerLayers()
-	keys := config.Broker.Keys()
+	keys := config.Broker.KeysOf(layers[0].values, layers[1].values, layers[2].values)
 	list := make([]entry, len(keys))
 	for i, key := range keys {
 		list[i] = entryOf(key, lookUp(layers, key.Name))

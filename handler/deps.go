@@ -45,24 +45,32 @@ type Deps struct {
 // Settings are broker configs of the same names that the door obeys. The zero
 // value of a field means Kafka's default, unless said otherwise.
 type Settings struct {
-	RequestMaxBytes   int32          // socket.request.max.bytes
-	QueuedMaxBytes    int64          // queued.max.request.bytes: of all large requests together; 512 MiB where zero
-	FetchMaxBytes     int32          // fetch.max.bytes: of one answer
-	MaxIdle           time.Duration  // connections.max.idle.ms; negative: no limit
-	MaxConnections    int            // max.connections
-	MaxPerIP          int            // max.connections.per.ip; negative: none
-	CreationRate      int            // max.connection.creation.rate, a second; zero: no limit
-	PerIP             map[string]int // max.connections.per.ip.overrides, by address
-	Windows           quota.Windows  // quota.window.num, quota.window.size.seconds: of CreationRate
-	FetchSessions     int            // max.incremental.fetch.session.cache.slots; negative: none
-	MetadataPage      int32          // max.request.partition.size.limit, of DescribeTopicPartitions
-	NumPartitions     int32          // num.partitions
-	ReplicationFactor int16          // default.replication.factor
-	AutoCreateTopics  bool           // auto.create.topics.enable: no default, false is off
-	NoDeleteTopics    bool           // delete.topic.enable=false
-	LoginMaxBytes     int32          // sasl.server.max.receive.size: of a request before the login is complete
+	RequestMaxBytes int32          // socket.request.max.bytes
+	QueuedMaxBytes  int64          // queued.max.request.bytes: of all large requests together; 512 MiB where zero
+	FetchMaxBytes   int32          // fetch.max.bytes: of one answer
+	MaxIdle         time.Duration  // connections.max.idle.ms; negative: no limit
+	MaxConnections  int            // max.connections
+	MaxPerIP        int            // max.connections.per.ip; negative: none
+	CreationRate    int            // max.connection.creation.rate, a second; zero: no limit
+	PerIP           map[string]int // max.connections.per.ip.overrides, by address
+	// Listeners is what listeners have of their own, by their names in lower case: listener.name.NAME.max.connections, ….creation.rate.
+	Listeners         map[string]ListenerLimits
+	Windows           quota.Windows // quota.window.num, quota.window.size.seconds: of CreationRate
+	FetchSessions     int           // max.incremental.fetch.session.cache.slots; negative: none
+	MetadataPage      int32         // max.request.partition.size.limit, of DescribeTopicPartitions
+	NumPartitions     int32         // num.partitions
+	ReplicationFactor int16         // default.replication.factor
+	AutoCreateTopics  bool          // auto.create.topics.enable: no default, false is off
+	NoDeleteTopics    bool          // delete.topic.enable=false
+	LoginMaxBytes     int32         // sasl.server.max.receive.size: of a request before the login is complete
 	// FailedLoginDelay is connection.failed.authentication.delay.ms; zero: none.
 	FailedLoginDelay time.Duration
+}
+
+// ListenerLimits bounds the connections of one listener, beside the broker's own bounds. Zero: no bound.
+type ListenerLimits struct {
+	MaxConnections int // negative: none at all
+	CreationRate   int // a second
 }
 
 // Topics is the topics of the cluster. What it returns is a snapshot that nobody changes.
@@ -99,6 +107,8 @@ type Configs interface {
 	// UpdateBroker replaces the dynamic configs of an entity ("" for the whole cluster, else the node id)
 	// by what change makes of them. An error of change ends it and is returned.
 	UpdateBroker(ctx context.Context, entity string, change func(map[string]string) (map[string]string, error)) error
+	// CheckBroker says what is wrong with dynamic configs of an entity beyond the table: a key store that cannot be read.
+	CheckBroker(entity string, wanted map[string]string) error
 	// Resource is what was set of the configs of a group or a client-metrics subscription; Resources names those
 	// of which something was set, sorted; UpdateResource changes it as UpdateBroker does.
 	Resource(kind kmsg.ConfigResourceType, name string) map[string]string

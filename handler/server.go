@@ -59,6 +59,9 @@ type listener struct {
 	net  net.Listener
 	host string
 	port int32
+	// The server's mu guards these.
+	connections int
+	created     quota.Rate // of new connections, where the listener has a limit of its own
 }
 
 // NewServer makes a door without listeners.
@@ -211,7 +214,7 @@ func (s *Server) accept(l *listener) error {
 		switch {
 		case err == nil:
 			pause = 5 * time.Millisecond
-			s.pace()
+			s.pace(l)
 			s.start(l, nc)
 		case errors.Is(err, net.ErrClosed):
 			return nil

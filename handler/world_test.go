@@ -184,6 +184,8 @@ func (cs worldConfigs) Broker() (node, cluster, static map[string]string) {
 	return cs.w.node, cs.w.cluster, map[string]string{}
 }
 
+func (cs worldConfigs) CheckBroker(string, map[string]string) error { return nil }
+
 func (cs worldConfigs) UpdateBroker(_ context.Context, entity string, change func(map[string]string) (map[string]string, error)) error {
 	cs.w.mu.Lock()
 	defer cs.w.mu.Unlock()

@@ -194,3 +194,30 @@ func (s *sealer) openLink(body []byte) (*Link, error) {
 	}
 	return &l, nil
 }
+
+// SealConfig seals a sensitive value among the dynamic configs of a broker, which are stored as they stand in the image.
+func (m *Meta) SealConfig(entity, name, text string) (string, error) {
+	return m.sealer.seal(text, name, configOwner(entity))
+}
+
+// OpenConfig is the text of what SealConfig sealed. ErrForgotten says that its key is lost and was given up with
+// Config.ForgetSecrets.
+func (m *Meta) OpenConfig(entity, name, sealed string) (string, error) {
+	text, err := m.sealer.open(sealed, name, configOwner(entity))
+	if errors.Is(err, errOtherKey) && m.cfg.ForgetSecrets {
+		return "", fmt.Errorf("%w: %s", ErrForgotten, name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("open %s of broker %s: %w", name, entity, err)
+	}
+	return text, nil
+}
+
+// ErrForgotten says that a secret is lost with the key that sealed it; matched with errors.Is.
+var ErrForgotten = errors.New("secret forgotten with its key")
+
+// configOwner is what a broker's sealed configs are bound to, in place of a link's id.
+func configOwner(entity string) kafka.TopicID {
+	sum := sha256.Sum256([]byte("configs of broker " + entity))
+	return kafka.TopicID(sum[:16])
+}
