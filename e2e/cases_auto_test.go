@@ -43,11 +43,11 @@ func TestC44_C46_C47_C48_C50_AutoCreateOfAwkwardNames(t *testing.T) {
 	}
 	produce(t, source, texts(longer, "v", 0, 3)...)
 	produce(t, source, texts(long, "v", 0, 3)...)
-	commit(t, source, "g", "b", 0) // makes __consumer_offsets
 	open := Client(t, src.Kafka, kgo.TransactionalID("makes-transaction-state"))
 	fatal(t, open.BeginTransaction())
 	produce(t, open, texts("b", "v", 0, 1)...)
 	fatal(t, open.EndTransaction(testContext(t), kgo.TryCommit))
+	commit(t, source, "g", "b", 1) // makes __consumer_offsets
 	if all := topicNames(t, source); !slices.Contains(all, kafka.ConsumerOffsetsTopic) || !slices.Contains(all, kafka.TransactionStateTopic) {
 		t.Fatalf("the source has no internal topics: %v", all)
 	}
@@ -57,7 +57,7 @@ func TestC44_C46_C47_C48_C50_AutoCreateOfAwkwardNames(t *testing.T) {
 
 	everything := map[string]string{"auto.create.mirror.topics.enable": "true", "auto.create.mirror.topics.filters": topicFilters("+*"), "auto.create.mirror.topics.interval.ms": "300"}
 	h.CreateLink("plain", src.Kafka, everything)
-	under := map[string]string{"cluster.link.prefix": prefix}
+	under := map[string]string{"cluster.link.prefix": prefix, "consumer.offset.sync.enable": "true", "consumer.offset.group.filters": groupFilters("+g")}
 	for name, value := range everything {
 		under[name] = value
 	}
@@ -86,6 +86,7 @@ func TestC44_C46_C47_C48_C50_AutoCreateOfAwkwardNames(t *testing.T) {
 	}
 	reported("plain", "'taken'", "usa.clicks")
 	reported("under", longer)
+	waitCommitted(t, here, "g", prefix+"b", 1) // topics are renamed, groups are not
 	if names := have(); !slices.Equal(names, want) {
 		t.Errorf("the topics are %v, want %v", names, want)
 	}

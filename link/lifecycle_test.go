@@ -98,6 +98,24 @@ func TestC53_PromoteWaitsForItsChecks(t *testing.T) {
 	}
 }
 
+func TestPromoteNeedsASourceThatAnswers(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 1)
+	r.link("l")
+	r.mirror("l", "t")
+	r.status("t", "ACTIVE")
+	r.source.change(func(s *fakeSource) { s.err = &source.Error{Class: source.Refused, Err: errors.New("refused")} })
+	r.status("t", "SOURCE_UNAVAILABLE")
+	r.obeyed("l", Promote, "t")
+	r.eventually("it says why it does not end", func() bool {
+		info, _ := r.links.Mirror("l", "t")
+		return len(info.TransitionErrors) > 0 && info.TransitionErrors[0].Code == "BOOTSTRAP_TCP_CONNECTION_FAILED_ERROR"
+	})
+	r.state("t", mirror.PendingStopped)
+	r.source.change(func(s *fakeSource) { s.err = nil })
+	r.state("t", mirror.Stopped)
+}
+
 func TestC54_PromoteStuckByAuthorizationHeals(t *testing.T) {
 	r := newRig(t)
 	r.source.topic("t", 1)

@@ -305,6 +305,9 @@ func TestFailoverBudgetWithTheRealPackages(t *testing.T) {
 			if err := r.fill(id, name, partitions); err != nil {
 				return err
 			}
+			if err := r.leaveOpen(id, kafka.ProducerID(i)); err != nil {
+				return err
+			}
 			return r.meta.Update(t.Context(), func(*meta.Image) ([]meta.Change, error) {
 				return []meta.Change{meta.PutMirror(&meta.Mirror{Topic: id, Link: link.ID, SourceTopic: name, State: mirror.Paused.String()})}, nil
 			})
@@ -338,13 +341,26 @@ func TestFailoverBudgetWithTheRealPackages(t *testing.T) {
 		t.Error(err)
 	}
 	took := time.Since(begun)
-	t.Logf("%d topics, %d partitions, %d groups: answered after %v, last partition open after %v", topics, topics*partitions, groups, answered, took)
+	t.Logf("%d topics, %d partitions, %d groups, %d open transactions: answered after %v, last partition open after %v", topics, topics*partitions, groups, topics, answered, took)
 	if took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
 	for i := range topics {
 		r.state(fmt.Sprintf("t%04d", i), mirror.Stopped)
+		if at := r.at(fmt.Sprintf("t%04d", i), 0).Offsets(); at.LastStable != at.LogEnd || at.LogEnd < 12 {
+			t.Errorf("t%04d-0 has its last stable offset at %d and ends at %d: the open transaction has no end", i, at.LastStable, at.LogEnd)
+		}
 	}
+}
+
+// leaveOpen appends a record of a transaction that has no end to a topic's first partition.
+func (r *real) leaveOpen(id kafka.TopicID, producer kafka.ProducerID) error {
+	b, err := batch.Build(batch.Spec{BaseOffset: 10, ProducerID: producer, Transactional: true}, []batch.Record{{Offset: 10, Timestamp: 1, Value: []byte("open")}})
+	if err != nil {
+		return err
+	}
+	part := r.owner.Get(kafka.PartitionID{Topic: id})
+	return part.AppendMirrored(r.t.Context(), partition.Mirrored{Generation: part.Offsets().Generation, FetchedAt: 10, Batches: batch.Batches(b)})
 }
 
 // fill makes the partitions mirrors with ten records each.

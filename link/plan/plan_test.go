@@ -107,6 +107,11 @@ func TestC38_WhatIsSynced(t *testing.T) {
 		{[]string{"compression.type", " segment.ms "}, "segment.ms", true},
 		{[]string{"min.insync.replicas"}, "min.insync.replicas", false},
 		{[]string{"confluent.placement.constraints"}, "confluent.placement.constraints", false},
+		{[]string{"confluent.value.schema.validation"}, "confluent.value.schema.validation", false},
+		{[]string{"confluent.key.schema.validation"}, "confluent.key.schema.validation", false},
+		{[]string{"confluent.tier.enable"}, "confluent.tier.enable", false},
+		{[]string{"remote.storage.enable"}, "remote.storage.enable", false},
+		{[]string{"local.retention.ms"}, "local.retention.ms", false},
 		{[]string{"message.timestamp.difference.max.ms"}, "message.timestamp.difference.max.ms", false},
 	} {
 		if got := slices.Contains(Synced(c.include), c.name); got != c.want {
