@@ -245,6 +245,10 @@ func TestC12_NullEmptyAndRepeated(t *testing.T) {
 	sameText(t, kcat(t, w.k.Bootstrap(), topic), kcat(t, w.h.Kafka, topic))
 	sameText(t, console(t, w.k, w.k.Bootstrap(), topic), console(t, w.k, w.h.Kafka, topic))
 	sameText(t, python(t, "read.py", w.k.Bootstrap(), topic), python(t, "read.py", w.h.Kafka, topic))
+	for p := range int32(2) {
+		_, end := Ends(t, w.source, topic, p)
+		sameText(t, saramaReads(t, w.k.Bootstrap(), topic, p, 0, int(end)), saramaReads(t, w.h.Kafka, topic, p, 0, int(end)))
+	}
 }
 
 // TestC13_PartitionsAddedUnderLoad raises the source's partitions while keyed records flow.

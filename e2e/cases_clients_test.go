@@ -91,11 +91,12 @@ func saramaReader(t *testing.T, bootstrap, topic string, partition int32, from i
 	t.Helper()
 	config := saramaConfig(sarama.V4_1_0_0)
 	config.Consumer.IsolationLevel = sarama.ReadCommitted
-	consumer, err := sarama.NewConsumer([]string{bootstrap}, config)
+	consumer, err := sarama.NewConsumer(splitComma(bootstrap), config)
 	fatal(t, err)
 	t.Cleanup(func() { consumer.Close() })
 	reader, err := consumer.ConsumePartition(topic, partition, from)
 	fatal(t, err)
+	t.Cleanup(reader.AsyncClose)
 	records := make(chan *sarama.ConsumerMessage)
 	ctx := testContext(t)
 	go func() {
@@ -109,6 +110,30 @@ func saramaReader(t *testing.T, bootstrap, topic string, partition int32, from i
 		}
 	}()
 	return records
+}
+
+// saramaReads reads n records from an offset on with read_committed, a line each: keys and values that are null are told from empty ones.
+func saramaReads(t *testing.T, bootstrap, topic string, partition int32, from int64, n int) string {
+	t.Helper()
+	records := saramaReader(t, bootstrap, topic, partition, from)
+	var text strings.Builder
+	patience := time.After(60 * time.Second)
+	for i := range n {
+		select {
+		case m := <-records:
+			if m == nil {
+				t.Fatalf("Sarama ends after %d of %d records", i, n)
+			}
+			fmt.Fprintf(&text, "%d %#v %#v", m.Offset, m.Key, m.Value)
+			for _, h := range m.Headers {
+				fmt.Fprintf(&text, " %#v=%#v", h.Key, h.Value)
+			}
+			text.WriteString("\n")
+		case <-patience:
+			t.Fatalf("Sarama reads %d of %d records of %s-%d from %d", i, n, topic, partition, from)
+		}
+	}
+	return text.String()
 }
 
 // nextOffsets are the offsets of the next n records.

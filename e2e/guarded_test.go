@@ -131,12 +131,24 @@ func TestC54_PromoteStuckByAuthorization(t *testing.T) {
 	mirror := Client(t, h.Kafka)
 	produce(t, source, texts("c54", "v", 0, 10)...)
 	WaitLevel(t, source, mirror, "c54", 1, 30*time.Second)
-	acl(t, admin, "remove", may("c54", "c54", kadm.OpDescribeConfigs))
-	h.Order("east", "promote", "c54")
+	CreateTopic(t, source, "c54-out", 1, 1, nil)
+	acl(t, admin, "add", may("c54", "c54-out", kadm.OpRead, kadm.OpDescribeConfigs))
+	h.CreateMirror("east", "c54-out")
+	for _, topic := range []string{"c54", "c54-out"} {
+		acl(t, admin, "remove", may("c54", topic, kadm.OpDescribeConfigs))
+	}
+	h.Order("east", "promote", "c54", "c54-out")
 	eventually(t, 15*time.Second, "the error is listed", func() (bool, string) {
 		m := h.Mirror("east", "c54")
 		return m.Status == "PENDING_STOPPED" && strings.Contains(fmt.Sprint(m.Raw["mirror_state_transition_errors"]), "AUTHORIZATION_ERROR"), fmt.Sprint(m.Raw)
 	})
+	h.WaitStatus("east", "c54-out", "PENDING_STOPPED", 15*time.Second)
+	dry := h.Must("POST", h.path("/links/east/mirrors:promote?validate_only=true"), map[string]any{"mirror_topic_names": []string{"c54"}})
+	if text := fmt.Sprint(dry["data"].([]any)[0].(map[string]any)["missing_acls"]); !strings.Contains(text, "DESCRIBE_CONFIGS") || strings.Contains(text, "READ") {
+		t.Errorf("a dry run lists as missing %s, want DESCRIBE_CONFIGS alone", text)
+	}
+	h.Order("east", "failover", "c54-out")
+	h.WaitStatus("east", "c54-out", "STOPPED", 25*time.Second) // five times the bound
 	acl(t, admin, "add", may("c54", "c54", kadm.OpDescribeConfigs))
 	h.WaitStatus("east", "c54", "STOPPED", 30*time.Second)
 }
@@ -216,6 +228,20 @@ func TestC74_RevokedPasswordAndBack(t *testing.T) {
 		return link["link_error"] == "AUTHENTICATION_ERROR" && h.Mirror("east", "c74").Status == "LINK_FAILED", fmt.Sprint(link)
 	})
 	produce(t, source, texts("c74", "w", 0, 10)...)
+	const window = 3 * time.Second
+	dials := proxy.Dials.Load()
+	pause(testContext(t), window)
+	if n := proxy.Dials.Load() - dials; n > 2*int64(window/time.Second)+2 {
+		t.Errorf("%d connections in %v with a password that is refused, more than one a second with room to spare", n, window)
+	}
+	// Put right at the source, and spoilt there again.
+	scramUser(t, admin, "c74", "old")
+	h.WaitStatus("east", "c74", "ACTIVE", 15*time.Second)
+	WaitLevel(t, source, mirror, "c74", 1, 30*time.Second)
+	scramUser(t, admin, "c74", "new")
+	proxy.Cut()
+	h.WaitStatus("east", "c74", "LINK_FAILED", 15*time.Second)
+	produce(t, source, texts("c74", "x", 0, 10)...)
 	h.alter("east", loginConfigs("SCRAM-SHA-256", "c74", "new"))
 	h.WaitStatus("east", "c74", "ACTIVE", 15*time.Second)
 	WaitLevel(t, source, mirror, "c74", 1, 30*time.Second)

@@ -268,6 +268,10 @@ func TestC23_GroupInUseOnTheDestinationIsNotRewound(t *testing.T) {
 	waitCommitted(t, w.mirror, "c23-other", topic, 33)
 	commit(t, w.source, "c23-other", topic, 34)
 	waitCommitted(t, w.mirror, "c23-other", topic, 34)
+	eventually(t, 30*time.Second, "the task tells of the group that is skipped", func() (bool, string) {
+		state, text := w.h.task("east", "ConsumerOffsetSync")
+		return state == "IN_ERROR" && strings.Contains(text, "CONSUMER_GROUP_IN_USE_ERROR") && strings.Contains(text, "c23-g") && !strings.Contains(text, "c23-other"), state + text
+	})
 	if at := committed(t, w.mirror, "c23-g", topic); at != 100 {
 		t.Errorf("the group in use here is at %d, want 100", at)
 	}

@@ -18,6 +18,7 @@ type Proxy struct {
 	target   string
 	listener net.Listener
 	Back     atomic.Int64 // bytes from the target
+	Dials    atomic.Int64 // connections that it was asked for
 	Fetches  atomic.Int64 // Fetch requests that went through, on connections without TLS
 	delay    atomic.Int64 // nanoseconds each chunk from the target is held back
 	refuse   atomic.Bool
@@ -51,6 +52,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
+		p.Dials.Add(1)
 		if p.refuse.Load() {
 			c.Close()
 			continue

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"compress/gzip"
 	be "encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -203,19 +204,38 @@ func oldSet(offset int64, magic byte, value string) []byte {
 	return append(set, body...)
 }
 
+// wrapped is a gzip message of format 1 around two others.
+func wrapped(t *testing.T, offset int64) []byte {
+	t.Helper()
+	var squeezed bytes.Buffer
+	z := gzip.NewWriter(&squeezed)
+	for i := range int64(2) {
+		_, err := z.Write(oldSet(i, 1, "inner"))
+		fatal(t, err)
+	}
+	fatal(t, z.Close())
+	set := oldSet(offset+1, 1, squeezed.String())
+	set[17] = 1 // attributes: gzip
+	be.BigEndian.PutUint32(set[12:], crc32.ChecksumIEEE(set[16:]))
+	return set
+}
+
 // TestC09_OldFormatsFailTheMirror serves a message of an old format behind batches.
 func TestC09_OldFormatsFailTheMirror(t *testing.T) {
 	s := newStubbed(t)
 	other := s.topic("c09-other", 1)
 	s.h.CreateMirror("stub", "c09-other")
-	for _, magic := range []byte{0, 1} {
-		name := fmt.Sprintf("c09-%d", magic)
+	for name, old := range map[string]struct {
+		set    []byte
+		offset string
+	}{"c09-0": {oldSet(30, 0, "old"), "30"}, "c09-1": {oldSet(30, 1, "old"), "30"}, "c09-1-gzip": {wrapped(t, 30), "31"}} {
+		magic := name[4:5]
 		p := s.topic(name, 1)
 		for range 10 {
 			p.Produce(3, "good")
 		}
 		good := p.Bytes()
-		p.Append(oldSet(30, magic, "old"))
+		p.Append(old.set)
 		s.h.CreateMirror("stub", name)
 		s.h.WaitStatus("stub", name, "FAILED", 30*time.Second)
 		m := s.h.Mirror("stub", name)
@@ -223,7 +243,7 @@ func TestC09_OldFormatsFailTheMirror(t *testing.T) {
 			t.Errorf("the error is %s", m.Error)
 		}
 		words := fmt.Sprint(m.Raw["mirror_topic_error_message"])
-		for _, word := range []string{name, "30", fmt.Sprint("format ", magic)} {
+		for _, word := range []string{name, old.offset, "format " + magic} {
 			if !strings.Contains(words, word) {
 				t.Errorf("the error message does not name %q: %s", word, words)
 			}

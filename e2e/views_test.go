@@ -50,6 +50,8 @@ func TestC07_ReadCommittedViewEqualsTheSources(t *testing.T) {
 		}
 		for _, from := range []int64{0, 7, 14, end / 2} {
 			sameText(t, kcatFrom(t, w.k.Bootstrap(), topic, from), kcatFrom(t, w.h.Kafka, topic, from))
+			n := len(view(t, w.h.Kafka, topic, 0, from, end))
+			sameText(t, saramaReads(t, w.k.Bootstrap(), topic, 0, from, n), saramaReads(t, w.h.Kafka, topic, 0, from, n))
 		}
 	}
 	compare()

@@ -95,6 +95,19 @@ func TestC80_ListOffsetsAnswers(t *testing.T) {
 	for range 3 { // offsets 0-2, 3-5, 6-8, each batch with the times 1000, 1001, 1002
 		produced(t, c, 9, produceRequest(t, "t", -1, rawBatch(t, 3, noProducer())))
 	}
+	for version := int16(1); version <= 10; version++ {
+		listOffsetsIn(t, c, version)
+	}
+	for ms, first := range firstVersion {
+		if got := listOffset(c, first-1, ms, 0); got.ErrorCode != int16(kafka.UnsupportedVersion) {
+			t.Errorf("time %d in version %d: error %d", ms, first-1, got.ErrorCode)
+		}
+	}
+}
+
+// listOffsetsIn asks a version for all that it knows, in both isolations if it knows them.
+func listOffsetsIn(t *testing.T, c *client, version int16) {
+	t.Helper()
 	for _, isolation := range []int8{0, 1} {
 		for _, tc := range []struct {
 			ms                int64
@@ -103,18 +116,16 @@ func TestC80_ListOffsetsAnswers(t *testing.T) {
 			{0, 0, 1000}, {1000, 0, 1000}, {1001, 1, 1001}, {1002, 2, 1002}, {1003, -1, -1},
 			{timeLatest, 9, -1}, {timeEarliest, 0, -1}, {timeMaxTimestamp, 2, 1002}, {timeEarliestLocal, 0, -1}, {timeLatestTiered, -1, -1},
 		} {
-			got := listOffset(c, 10, tc.ms, isolation)
+			if tc.ms < 0 && version < firstVersion[tc.ms] || isolation == 1 && version < 2 {
+				continue
+			}
+			got := listOffset(c, version, tc.ms, isolation)
 			if got.ErrorCode != 0 || got.Offset != tc.offset || got.Timestamp != tc.timestamp {
-				t.Errorf("time %d, isolation %d: offset %d, time %d, error %d; want %d, %d", tc.ms, isolation, got.Offset, got.Timestamp, got.ErrorCode, tc.offset, tc.timestamp)
+				t.Errorf("version %d, time %d, isolation %d: offset %d, time %d, error %d; want %d, %d", version, tc.ms, isolation, got.Offset, got.Timestamp, got.ErrorCode, tc.offset, tc.timestamp)
 			}
-			if wantEpoch := tc.offset >= 0; wantEpoch != (got.LeaderEpoch >= 0) {
-				t.Errorf("time %d: epoch %d", tc.ms, got.LeaderEpoch)
+			if wantEpoch := tc.offset >= 0 && version >= 4; wantEpoch != (got.LeaderEpoch >= 0) {
+				t.Errorf("version %d, time %d: epoch %d", version, tc.ms, got.LeaderEpoch)
 			}
-		}
-	}
-	for ms, first := range firstVersion {
-		if got := listOffset(c, first-1, ms, 0); got.ErrorCode != int16(kafka.UnsupportedVersion) {
-			t.Errorf("time %d in version %d: error %d", ms, first-1, got.ErrorCode)
 		}
 	}
 }
