@@ -105,6 +105,35 @@ func TestR1_FailoverOfTheMirrorIsNoCompletion(t *testing.T) {
 	same(t, a, b, "t", 2)
 }
 
+// Rule R1: the mirror was failed over in the middle. The source stays frozen until it is failed over, or restored: then it is never written to.
+func TestR1_AnAbortedReversalEndsInARestore(t *testing.T) {
+	t.Parallel()
+	a, b := halfTurned(t, "reverse-and-start-mirror")
+	a.refused("truncate-and-restore", "t", "not STOPPED")
+	b.mustOrder("failover", "t")
+	b.status("t", "STOPPED")
+	b.must(b.put("t", 2, 4, "only B"))
+	a.transition("t", "truncate and restore this topic")
+	if dry := a.order("truncate-and-restore", rest.ValidateOnly, "t")[0]; dry.ErrorMessage != nil || dry.MessagesTruncated == nil || *dry.MessagesTruncated != 6 {
+		t.Fatalf("the dry run says %+v", dry)
+	}
+	a.refuses("t")
+	a.mustOrder("truncate-and-restore", "t")
+	a.refuses("t")
+	a.status("t", "ACTIVE")
+	a.refuses("t")
+	a.ends("t", 2, 9)
+	same(t, a, b, "t", 2)
+	if got := strings.Join(a.values(a.quarantined("t"), 1), " "); got != "5:late-0 6:late-1 7:late-2" {
+		t.Errorf("the quarantine has %s", got)
+	}
+	b.alter("cluster.link.paused", "false")
+	a.mustOrder("reverse-and-start-mirror", "t")
+	a.status("t", "STOPPED")
+	b.status("t", "ACTIVE")
+	same(t, a, b, "t", 2)
+}
+
 func TestR2_FailoverOfTheSourceEndsTheReversal(t *testing.T) {
 	t.Parallel()
 	a, b := halfTurned(t, "reverse-and-start-mirror")

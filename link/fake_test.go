@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -286,7 +287,9 @@ func (p *fakeParts) StopMirrors(ctx context.Context, topics []kafka.TopicID, lin
 			}
 		}
 		name := img.Topics[id].Name
-		if rec := img.Mirrors[id]; rec == nil || rec.State != mirror.Stopping.String() {
+		// What was opened before a crash may be opened once more: it is stored a moment before the image shows it.
+		opens := slices.ContainsFunc(img.Partitions[id].List, func(state meta.Partition) bool { return state.Role != meta.RoleOpen })
+		if rec := img.Mirrors[id]; opens && (rec == nil || rec.State != mirror.Stopping.String()) {
 			p.rig.violate("partitions of %s are opened before it is stored that it stops: state %s", name, rec.State)
 		}
 		if n := p.rig.pool().fetches(name); n > 0 {
@@ -320,6 +323,8 @@ func (p *fakeParts) Freeze(ctx context.Context, topic kafka.TopicID, turn string
 		state.Role, state.Frozen = meta.RoleFrozen, &meta.Freeze{Reversal: turn, End: end}
 	})
 }
+
+func (p *fakeParts) Refreeze(context.Context, kafka.TopicID, string, string) error { return nil }
 
 func (p *fakeParts) Unfreeze(ctx context.Context, topic kafka.TopicID, _ string) error {
 	return p.setRole(ctx, topic, func(state *meta.Partition, _ kafka.Offset) { state.Role, state.Frozen = meta.RoleOpen, nil })

@@ -71,6 +71,7 @@ type Partitions interface {
 	Mirror(id kafka.PartitionID) MirrorPartition
 	StopMirrors(ctx context.Context, topics []kafka.TopicID, link string) error
 	Freeze(ctx context.Context, topic kafka.TopicID, turn string) ([]kafka.Offset, error)
+	Refreeze(ctx context.Context, topic kafka.TopicID, from, to string) error
 	Unfreeze(ctx context.Context, topic kafka.TopicID, turn string) error
 	FrozenBecomeMirror(ctx context.Context, topic kafka.TopicID, turn, source string, cuts []kafka.Offset) error
 	History(id kafka.PartitionID, below kafka.Offset) (partition.History, error)

@@ -33,14 +33,14 @@ func (r *running) setUpRestore(ctx context.Context, m topicMirror) (time.Duratio
 	pledged, err := ask(ctx, r, peer.Pledge, m.rec.SourceTopic, rq.Encode(), peer.DecodePledgeAnswer)
 	switch {
 	case err != nil && refusedForGood(err):
-		return 0, r.giveUp(ctx, m, &errStep{codeOfPeer(err), "the other cluster gives no pledge", err})
+		return r.leave(ctx, m, &errStep{codeOfPeer(err), "the other cluster gives no pledge", err})
 	case err != nil:
 		return turnLater, &errStep{codeOfPeer(err), "ask for the pledge", err}
 	}
 	cuts, err := r.findCuts(ctx, m, pledged, ends)
 	switch {
 	case err != nil && refusedForGood(err):
-		return 0, r.giveUp(ctx, m, &errStep{codeOfPeer(err), "the histories cannot be compared", err})
+		return r.leave(ctx, m, &errStep{codeOfPeer(err), "the histories cannot be compared", err})
 	case err != nil:
 		return turnLater, &errStep{codeOfPeer(err), "compare the histories", err}
 	}
@@ -76,6 +76,9 @@ func (r *running) freezeForRestore(ctx context.Context, m topicMirror) error {
 		r.ls.env.Logger.Warn("open transactions were aborted for a restore", "link", r.name, "topic", m.topic.Name, "turn", m.rec.Turn.ID, "transactions", aborted)
 	}
 	err := r.acting(m, func() error {
+		if err := r.takeOver(ctx, m); err != nil {
+			return err
+		}
 		_, err := r.ls.env.Partitions.Freeze(ctx, m.topic.ID, m.rec.Turn.ID)
 		return err
 	})
@@ -83,6 +86,23 @@ func (r *running) freezeForRestore(ctx context.Context, m topicMirror) error {
 		return &errStep{string(mirror.InternalError), "state the frozen ends", err}
 	}
 	return nil
+}
+
+// takeOver freezes for a restore what is frozen for the reversal that it ended.
+func (r *running) takeOver(ctx context.Context, m topicMirror) error {
+	if m.rec.Turn.From == "" {
+		return nil
+	}
+	return r.ls.env.Partitions.Refreeze(ctx, m.topic.ID, m.rec.Turn.From, m.rec.Turn.ID)
+}
+
+// leave takes the topic back to what it was before the restore, as the other side refuses. One that was frozen before stays frozen: it is
+// for an operator to say that it may be written to beside the mirror that was failed over (rule R1).
+func (r *running) leave(ctx context.Context, m topicMirror, why *errStep) (time.Duration, error) {
+	if m.rec.Turn.From != "" {
+		return turnLater, why
+	}
+	return 0, r.giveUp(ctx, m, why)
 }
 
 // findCuts asks for the peer's histories, first the lineages, then the batches below where they part, and decides for each partition. ends

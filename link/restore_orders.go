@@ -259,6 +259,9 @@ func (o *ordering) restoreRecord(img *meta.Image, id kafka.TopicID, found *plann
 	remember(&now, m.rec)
 	now.Turn = newTurn(&now, nowMs)
 	now.Turn.Restore, now.Turn.Release, now.Turn.Plain = true, true, img.Mirrors[id] == nil
+	if m.state == mirror.PendingMirror {
+		now.Turn.From, now.Turn.Plain = m.rec.Turn.ID, m.rec.Turn.Plain
+	}
 	now.Turn.Paused = o.verb == TruncateAndRestorePaused
 	return m.rec, &now, nil
 }

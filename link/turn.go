@@ -304,7 +304,12 @@ func (r *running) acting(m topicMirror, do func() error) error {
 
 // reopen opens a frozen topic for producers again: nothing came of the turn.
 func (r *running) reopen(ctx context.Context, m topicMirror) error {
-	err := r.acting(m, func() error { return r.ls.env.Partitions.Unfreeze(ctx, m.topic.ID, m.rec.Turn.ID) })
+	err := r.acting(m, func() error {
+		if err := r.takeOver(ctx, m); err != nil {
+			return err
+		}
+		return r.ls.env.Partitions.Unfreeze(ctx, m.topic.ID, m.rec.Turn.ID)
+	})
 	if err != nil {
 		return &errStep{string(mirror.InternalError), "open the topic for producers again", err}
 	}

@@ -174,6 +174,7 @@ type Turn struct {
 	Handed  bool   `json:"handed,omitempty"`  // reversal, mirror's side: the source handed over
 	Plain   bool   `json:"plain,omitempty"`   // the topic had no mirror record before: it goes when nothing came of the turn
 	SinceMs int64  `json:"since_ms"`          // Unix ms at which it was ordered, or heard of
+	From    string `json:"from,omitempty"`    // restore: the other side's reversal that the topic was frozen for before
 	// Release is set from the restore's order on, until the pledge is known to be gone.
 	Release bool `json:"release,omitempty"`
 	// Ends are the frozen ends that the source stated (mirror's side), by partition, exclusive.

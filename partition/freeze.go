@@ -59,6 +59,30 @@ func (p *Partition) freezeOrder(reversal string) *order {
 	return w
 }
 
+// Refreeze makes what is frozen for one order frozen for another, at the ends that were stated, without opening anything in between.
+// Partitions that are open, or mirrors already, are left as they are.
+func (o *Owner) Refreeze(ctx context.Context, topic kafka.TopicID, from, to string) error {
+	var orders []*order
+	for _, p := range o.all(map[kafka.TopicID]bool{topic: true}) {
+		w := &order{p: p, prepare: func() error {
+			if entry := p.Entry(); entry.Role != meta.RoleFrozen || entry.Frozen == nil || entry.Frozen.Reversal != from {
+				return errSettled
+			}
+			return nil
+		}}
+		w.mutate = func(now meta.Partition) (meta.Partition, error) {
+			if now.Role != meta.RoleFrozen || now.Frozen == nil || now.Frozen.Reversal != from {
+				return now, errSettled
+			}
+			now.Generation++
+			now.Frozen = &meta.Freeze{Reversal: to, End: now.Frozen.End}
+			return now, nil
+		}
+		orders = append(orders, w)
+	}
+	return o.carryOut(ctx, orders)
+}
+
 // Unfreeze opens frozen partitions for producers again, as the reversal has ended without a turn, or a restore before they were cut.
 // Partitions that are open, or mirrors already, are left as they are.
 func (o *Owner) Unfreeze(ctx context.Context, topic kafka.TopicID, reversal string) error {

@@ -344,6 +344,30 @@ func TestFreezeStatesEndsOnce(t *testing.T) {
 	wantCode(t, err, kafka.InvalidRequest)
 }
 
+// Rules R1 and R3: what is frozen for a reversal is frozen for a restore at the ends that were stated, and takes nothing in between.
+func TestRefreezeKeepsTheEnds(t *testing.T) {
+	b := newBed(t, meta.RoleOpen, 2)
+	b.produce(0, made{values: make([]string, 3)})
+	if _, err := b.Freeze(t.Context(), b.topic.ID, "R1"); err != nil {
+		t.Fatal(err)
+	}
+	b.must(b.Refreeze(t.Context(), b.topic.ID, "another", "S1")) // is for none of these
+	for range 2 {
+		b.must(b.Refreeze(t.Context(), b.topic.ID, "R1", "S1"))
+		b.reopen()
+		_, err := b.p(0).Append(t.Context(), batch.Batches(made{}.build(t)), nil)
+		wantCode(t, err, kafka.InvalidRequest)
+	}
+	wantCode(t, b.Unfreeze(t.Context(), b.topic.ID, "R1"), kafka.InvalidRequest)
+	ends, err := b.Freeze(t.Context(), b.topic.ID, "S1")
+	if err != nil || !slices.Equal(ends, []kafka.Offset{3, 0}) {
+		t.Fatalf("%v, %v", ends, err)
+	}
+	b.must(b.Unfreeze(t.Context(), b.topic.ID, "S1"))
+	b.must(b.Refreeze(t.Context(), b.topic.ID, "S1", "R2")) // open ones stay open
+	b.produce(0, made{})
+}
+
 func TestFrozenBecomesMirror(t *testing.T) {
 	b := newBed(t, meta.RoleOpen, 3)
 	for n := range int32(3) {

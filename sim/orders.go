@@ -30,7 +30,7 @@ func (w *world) order(c *cluster) func() {
 	case c.topic.rec != nil && c.topic.rec.pledge != nil && w.chance(3):
 		return func() { c.orderVerb(mirror.FailoverForced) }
 	case w.profile.turns && w.chance(2):
-		if c.state() == mirror.Stopped || c.state() == mirror.PendingSetup {
+		if c.state() == mirror.Stopped || c.state() == mirror.PendingSetup || c.state() == mirror.PendingMirror && w.chance(2) {
 			peer := w.clusters[w.random.IntN(len(w.clusters))]
 			if peer == c {
 				return nil

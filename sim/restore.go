@@ -42,13 +42,17 @@ func (c *cluster) orderRestore(peer *cluster, paused bool) {
 	now := c.state()
 	plain := c.topic.rec == nil
 	err := c.shell.step(mirror.RestoreAsked, func(rec *record) {
-		if now != mirror.Stopped {
+		if now != mirror.Stopped && now != mirror.PendingMirror {
 			return
 		}
 		remember(rec, now)
 		rec.upstream, rec.sourceID = peer, peer.topic.ID
 		rec.turns = c.nextTurn()
+		before := rec.turn
 		rec.turn = &turn{id: id, restore: true, release: true, paused: paused, plain: plain, since: c.now()}
+		if now == mirror.PendingMirror {
+			rec.turn.from, rec.turn.plain = before.id, before.plain
+		}
 	})
 	c.w.log("order to %s, %v: restore from %s, paused %v: %v", c.name, now, peer.name, paused, err)
 }
@@ -83,7 +87,9 @@ func (s *shell) setUpRestore(m *record) {
 			switch {
 			case err != nil && plan.Final(kafka.CodeOf(err)) || err == nil && partitions < c.topic.Partitions:
 				c.w.log("%s: no pledge to %s: %v", c.name, id, err)
-				s.stepTurn(m, mirror.PeerRefused, nil)
+				if m.turn.from == "" { // one that was frozen before stays frozen (rule R1)
+					s.stepTurn(m, mirror.PeerRefused, nil)
+				}
 			case err == nil && s.still(m):
 				s.findCuts(m, nil)
 			}

@@ -14,10 +14,11 @@ import (
 type turn struct {
 	id      string
 	restore bool
-	paused  bool // the new mirror begins paused
-	over    bool // ended without a turn
-	handed  bool // the source handed over
-	plain   bool // the topic had no record before
+	paused  bool   // the new mirror begins paused
+	over    bool   // ended without a turn
+	handed  bool   // the source handed over
+	plain   bool   // the topic had no record before
+	from    string // restore: the reversal that the topic was frozen for before
 	since   time.Time
 	ends    []kafka.Offset // the frozen ends that the source stated
 	// release is set from the restore's order on, until the pledge is known to be gone.
@@ -381,9 +382,22 @@ func (s *shell) freeze(m *record) {
 	for p := range c.topic.Partitions {
 		s.part(p, mirror.FreezeOrdered)
 	}
+	s.takeOver(m)
 	_, err := c.owner.Freeze(c.ctx, c.topic.ID, m.turn.id)
 	c.w.log("%s freezes for %s: %v", c.name, m.turn.id, err)
 	c.alive()
+}
+
+// takeOver freezes for a restore what is frozen for the reversal that it ended: link/restore.go's.
+func (s *shell) takeOver(m *record) {
+	if m.turn.from == "" {
+		return
+	}
+	err := s.c.owner.Refreeze(s.c.ctx, s.c.topic.ID, m.turn.from, m.turn.id)
+	s.c.alive()
+	if err != nil {
+		s.c.w.log("%s: freeze for the restore: %v", s.c.name, err)
+	}
 }
 
 // hearMirror asks the mirror how the reversal stands and does what follows (rules R1, R4). With end it asks it to end the
@@ -417,6 +431,7 @@ func (s *shell) hearMirror(m *record, end bool) {
 // reopen opens a frozen topic for producers again.
 func (s *shell) reopen(m *record) {
 	c := s.c
+	s.takeOver(m)
 	err := c.owner.Unfreeze(c.ctx, c.topic.ID, m.turn.id)
 	c.w.log("%s opens again after %s: %v", c.name, m.turn.id, err)
 	c.alive()

@@ -200,7 +200,8 @@ var table = [numStates][numEvents]cell{
 		Restored:            same,
 		RestoredPaused:      same,
 	},
-	// Frozen for the peer's reversal, not handed over yet: failover kills it for good.
+	// Frozen for the peer's reversal, not handed over yet: failover kills it for good, and so does a restore, where the mirror was failed over
+	// and pledges (rule R1): it stays frozen through both.
 	PendingMirror: {
 		PauseAsked:          no,
 		ResumeAsked:         no,
@@ -209,7 +210,7 @@ var table = [numStates][numEvents]cell{
 		FailoverAsked:       to(Stopping, KillReversal, ClampGroups, Fence),
 		FailoverForced:      to(Stopping, KillReversal, ClampGroups, Fence),
 		ReverseAsked:        no,
-		RestoreAsked:        no,
+		RestoreAsked:        to(PendingSetup, Freeze, AskPledge, FindCuts),
 		SourceFailed:        same,
 		ChecksPassed:        same,
 		Fenced:              same,

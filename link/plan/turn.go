@@ -174,7 +174,7 @@ func Hear(state mirror.State, w Word, ends bool) (e mirror.Event, is bool, probl
 		}
 		return mirror.PeerCompleted, true, Problem{}
 	case Aborted:
-		return mirror.PeerUnclear, false, Problem{codeIllegal, "the mirror was failed over, which ended the reversal: fail this topic over to write here as well, and restore one of the two"}
+		return mirror.PeerUnclear, false, Problem{codeIllegal, "the mirror was failed over, which ended the reversal: truncate and restore this topic to follow it, or fail this topic over to write here as well"}
 	case Unheard:
 		return mirror.PeerUnclear, false, Problem{"REMOTE_MIRROR_NOT_FOUND_ERROR", "the other cluster does not know the reversal: its mirror topic was deleted or made again; fail this topic over to write here"}
 	}
