@@ -98,6 +98,25 @@ func TestC88_CreateTopicsRefusals(t *testing.T) {
 	}
 }
 
+func TestInternalConfigsAreShownOnlyWhereTheyAreSet(t *testing.T) {
+	c := newFullWorld(t).serve().dial()
+	for topic, want := range map[string]int{"set": 1, "unset": 0} {
+		rq := newTopic(topic, 1, 1)
+		if want == 1 {
+			rq = configured(rq, "internal.segment.bytes", "1000")
+		}
+		shown := 0
+		for _, config := range create(c, 7, false, rq)[0].Configs {
+			if config.Name == "internal.segment.bytes" {
+				shown++
+			}
+		}
+		if shown != want {
+			t.Errorf("%s: shown %d times, want %d", topic, shown, want)
+		}
+	}
+}
+
 func TestC88_CreateTopicsResult(t *testing.T) {
 	w := newFullWorld(t).serve()
 	c := w.dial()
@@ -109,8 +128,8 @@ func TestC88_CreateTopicsResult(t *testing.T) {
 	if made.ErrorCode != 0 || made.NumPartitions != 3 || made.ReplicationFactor != 1 || kafka.TopicID(made.TopicID) != (worldTopics{w}).ByName("t").ID {
 		t.Fatalf("%+v", made)
 	}
-	if len(made.Configs) != len(config.Topic.Keys()) {
-		t.Fatalf("%d configs of %d", len(made.Configs), len(config.Topic.Keys()))
+	if len(made.Configs) != len(config.Topic.Keys())-1 {
+		t.Fatalf("%d configs of %d", len(made.Configs), len(config.Topic.Keys())-1)
 	}
 	for _, row := range made.Configs {
 		want := int8(kmsg.ConfigSourceDefaultConfig)
@@ -224,8 +243,8 @@ func TestC89_DescribeConfigs(t *testing.T) {
 	if inherited.Source != kmsg.ConfigSourceDynamicDefaultBrokerConfig || *inherited.Value != "2000000" || len(inherited.ConfigSynonyms) != 2 {
 		t.Errorf("%+v", inherited)
 	}
-	if all := describe(c, topicKind, "t"); len(all.Configs) != len(config.Topic.Keys()) {
-		t.Errorf("%d configs of %d", len(all.Configs), len(config.Topic.Keys()))
+	if all := describe(c, topicKind, "t"); len(all.Configs) != len(config.Topic.Keys())-1 { // all but the internal one
+		t.Errorf("%d configs of %d", len(all.Configs), len(config.Topic.Keys())-1)
 	}
 	for _, name := range []string{"num.partitions", "default.replication.factor"} {
 		only(t, describe(c, brokerKind, "1", name))

@@ -43,9 +43,8 @@ func (s *Server) brokerLayers() []layer {
 // topicEntries are all configs of a topic with these values set.
 func (s *Server) topicEntries(set map[string]string) []entry {
 	broker := s.brokerLayers()
-	keys := config.Topic.Keys()
-	list := make([]entry, len(keys))
-	for i, key := range keys {
+	var list []entry
+	for _, key := range config.Topic.Keys() {
 		var found []synonym
 		if value, ok := set[key.Name]; ok {
 			found = append(found, synonym{key.Name, &value, kmsg.ConfigSourceDynamicTopicConfig})
@@ -53,7 +52,10 @@ func (s *Server) topicEntries(set map[string]string) []entry {
 		if key.BrokerKey != "" {
 			found = append(found, lookUp(broker, key.BrokerKey)...)
 		}
-		list[i] = entryOf(key, found)
+		if len(found) == 0 && strings.HasPrefix(key.Name, "internal.") {
+			continue // Kafka shows these only where they are set
+		}
+		list = append(list, entryOf(key, found))
 	}
 	return list
 }
