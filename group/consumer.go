@@ -224,7 +224,7 @@ func (c *impl) consumerOf(g *group, image *meta.Image) (*rebalance.Consumer, []r
 	members, err := c.upgrade(g, image)
 	switch {
 	case errors.Is(err, errCustomAssignor):
-		return nil, nil, kafka.Errorf(kafka.GroupIDNotFound, "Cannot upgrade classic group %s to consumer group because an unsupported custom assignor is in use. Move its members to one of Kafka's own assignors first.", g.id)
+		return nil, nil, kafka.Errorf(kafka.GroupIDNotFound, "Cannot upgrade classic group %s to consumer group because an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before re-attempting the upgrade.", g.id)
 	case err != nil:
 		return nil, nil, kafka.Errorf(kafka.GroupIDNotFound, "Group %s is not a consumer group.", g.id)
 	}
