@@ -18,7 +18,7 @@ import (
 //	acks 1 answers after the append. acks 0 answers nothing; an error closes the
 //	connection, so that the client asks for metadata again.
 //	Exactly one batch of format 2 a partition. Mirror topics: refused with INVALID_REQUEST.
-//	v7 zstd. v8 messages beside the error codes (KIP-467). v9 flexible encoding.
+//	v7 zstd. v8 messages beside the error codes, and which records of a batch are wrong (KIP-467). v9 flexible encoding.
 //	v10 the new leader in the answer (KIP-951). v12 adds the partition to the
 //	transaction by itself (KIP-890). v13 topic ids.
 func produce(ctx context.Context, c *call, rq *kmsg.ProduceRequest) (kmsg.Response, error) {
@@ -152,6 +152,14 @@ func (w *producing) partition(ctx context.Context, t *meta.Topic, in *kmsg.Produ
 func (w *producing) fail(out *kmsg.ProduceResponseTopicPartition, p *partition.Partition, err error) {
 	out.ErrorCode, out.ErrorMessage = code(err), kafka.MessageOf(err)
 	out.BaseOffset, out.LogAppendTime, out.LogStartOffset = -1, -1, -1
+	var bad *partition.InvalidRecords
+	if errors.As(err, &bad) { // encoded from v8 on
+		for _, r := range bad.Records {
+			record := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+			record.RelativeOffset, record.ErrorMessage = r.Index, kmsg.StringPtr(r.Message)
+			out.ErrorRecords = append(out.ErrorRecords, record)
+		}
+	}
 	if p != nil && w.version >= 10 && kafka.CodeOf(err) == kafka.NotLeaderForPartition {
 		out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = w.NodeID, int32(p.Offsets().Epoch)
 	}

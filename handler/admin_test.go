@@ -355,6 +355,9 @@ func TestC89_ConfigsOfGroupsAndClientMetrics(t *testing.T) {
 	if got, source := value(metrics, "m", "match"); got != "client_id=.*" || source != kmsg.ConfigSourceClientMetricsConfig {
 		t.Errorf("the subscription matches %s by %v", got, source)
 	}
+	if synonyms := only(t, describe(c, metrics, "m", "match")).ConfigSynonyms; len(synonyms) != 1 {
+		t.Errorf("the subscription's synonyms are %+v", synonyms)
+	}
 	listed := map[string]bool{}
 	for _, r := range ask[*kmsg.ListConfigResourcesResponse](c, 1, kmsg.NewPtrListConfigResourcesRequest()).ConfigResources {
 		listed[kmsg.ConfigResourceType(r.Type).String()+" "+r.Name] = true

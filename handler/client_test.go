@@ -252,6 +252,19 @@ func TestProduceAnswers(t *testing.T) {
 	}
 }
 
+func TestProduceNamesTheRecordsThatAreWrong(t *testing.T) {
+	w := newFullWorld(t).serve()
+	w.make("t", 1, map[string]string{"cleanup.policy": "compact"})
+	b, err := batch.Build(noProducer(), []batch.Record{{Key: []byte("k")}, {Offset: 1}, {Offset: 2, Key: []byte("k")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := produced(t, w.dial(), 9, produceRequest(t, "t", -1, b))
+	if kafka.ErrorCode(got.ErrorCode) != kafka.InvalidRecord || len(got.ErrorRecords) != 1 || got.ErrorRecords[0].RelativeOffset != 1 || got.ErrorRecords[0].ErrorMessage == nil {
+		t.Errorf("%v %+v", kafka.ErrorCode(got.ErrorCode), got.ErrorRecords)
+	}
+}
+
 func TestProduceWithoutAcks(t *testing.T) {
 	w := newFullWorld(t).serve()
 	w.make("t", 1, nil)

@@ -39,7 +39,11 @@ func (s *Server) namedEntries(kind kmsg.ConfigResourceType, name string) []entry
 		if value, ok := set[key.Name]; ok {
 			found = append(found, synonym{key.Name, &value, source})
 		}
-		list = append(list, entryOf(key, found))
+		e := entryOf(key, found)
+		if len(found) > 0 && kind == kmsg.ConfigResourceTypeClientMetrics {
+			e.synonyms = e.synonyms[:len(found)] // as Kafka, which knows no default beside what is set
+		}
+		list = append(list, e)
 	}
 	return list
 }

@@ -119,6 +119,7 @@ func checkRecords(b batch.Batch, name kafka.TopicPartition, cfg *TopicConfig, no
 	codec, again := wantedCodec(cfg.Compression)
 	again = again && codec != b.Codec()
 	expected, count := b.BaseOffset(), int32(0)
+	var bad refusedRecords
 	for record, err := range b.Records(decompressedMax) {
 		if errors.Is(err, batch.ErrTooLarge) {
 			return 0, nil, kafka.Errorf(kafka.MessageTooLarge, "Partition %s: the records of a batch take more than %d bytes when decompressed.", name, decompressedMax)
@@ -126,14 +127,11 @@ func checkRecords(b batch.Batch, name kafka.TopicPartition, cfg *TopicConfig, no
 		if err != nil { // the CRC is right: sending it again would not help
 			return 0, nil, invalid(name, err.Error())
 		}
-		switch {
-		case record.Offset != expected:
+		if record.Offset != expected {
 			return 0, nil, invalid(name, fmt.Sprintf("record %d of the batch does not have incremental offsets: expected offset %d, found %d", count, expected, record.Offset))
-		case cfg.Compacted && record.Key == nil:
-			return 0, nil, kafka.Errorf(kafka.InvalidRecord, "Compacted topic cannot accept message without key in topic partition %s.", name)
 		}
-		if err := checkTimestamp(record, name, cfg, nowMs); err != nil {
-			return 0, nil, err
+		if bad.add(count, checkRecord(record, name, cfg, nowMs)); len(bad.list) == recordErrorsMax {
+			break
 		}
 		maxTimestamp = max(maxTimestamp, record.Timestamp)
 		if again {
@@ -142,7 +140,51 @@ func checkRecords(b batch.Batch, name kafka.TopicPartition, cfg *TopicConfig, no
 		expected++
 		count++
 	}
+	if bad.list != nil {
+		return 0, nil, &InvalidRecords{Err: bad.err, Records: bad.list}
+	}
 	return maxTimestamp, records, nil
+}
+
+// InvalidRecords refuses a batch for some of its records, so that a client can tell them from the others (KIP-467).
+type InvalidRecords struct {
+	Err     error // what is wrong with one of them; its code is the batch's
+	Records []RecordError
+}
+
+// RecordError says what is wrong with the record at an index of its batch, from 0.
+type RecordError struct {
+	Index   int32
+	Message string
+}
+
+func (e *InvalidRecords) Error() string { return e.Err.Error() }
+func (e *InvalidRecords) Unwrap() error { return e.Err }
+
+// recordErrorsMax bounds how many records of a batch are told, and looked at: a few bytes can hold a great many.
+const recordErrorsMax = 1000
+
+type refusedRecords struct {
+	err  error
+	list []RecordError
+}
+
+// add notes what is wrong with a record; a wrong timestamp gives the batch its code, as in Kafka.
+func (r *refusedRecords) add(index int32, err error) {
+	if err == nil {
+		return
+	}
+	if r.err == nil || errors.Is(err, kafka.InvalidTimestamp) && !errors.Is(r.err, kafka.InvalidTimestamp) {
+		r.err = err
+	}
+	r.list = append(r.list, RecordError{index, *kafka.MessageOf(err)})
+}
+
+func checkRecord(record batch.Record, name kafka.TopicPartition, cfg *TopicConfig, nowMs int64) error {
+	if cfg.Compacted && record.Key == nil {
+		return kafka.Errorf(kafka.InvalidRecord, "Compacted topic cannot accept message without key in topic partition %s.", name)
+	}
+	return checkTimestamp(record, name, cfg, nowMs)
 }
 
 // checkTimestamp applies message.timestamp.before.max.ms and after.max.ms (KIP-937), which are for create time only.

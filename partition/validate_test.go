@@ -2,6 +2,7 @@ package partition
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -92,6 +93,52 @@ func sentToValidate(t *testing.T) []sent {
 		{"far future", timed, batch.Batches(made{ts: math.MaxInt64}.build(t)), kafka.InvalidTimestamp},
 		{"far past", timed, batch.Batches(made{ts: math.MinInt64}.build(t)), kafka.InvalidTimestamp},
 		{"no timestamp", timed, batch.Batches(made{ts: -1}.build(t)), kafka.None},
+	}
+}
+
+// A client fails the records that are named, and can send the others again.
+func TestValidateNamesTheRecordsThatAreWrong(t *testing.T) {
+	name := kafka.TopicPartition{Topic: "t"}
+	build := func(records []batch.Record) batch.Batches {
+		for i := range records {
+			records[i].Offset = kafka.Offset(i)
+		}
+		b, err := batch.Build(batch.Spec{ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1}, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return batch.Batches(b)
+	}
+	keyed := func(key string, at int64) batch.Record {
+		return batch.Record{Key: []byte(key), Value: []byte("v"), Timestamp: at}
+	}
+	var many []batch.Record
+	for range 2 * recordErrorsMax {
+		many = append(many, batch.Record{Value: []byte("v"), Timestamp: 10_000})
+	}
+	for what, row := range map[string]struct {
+		records []batch.Record
+		code    kafka.ErrorCode
+		wrong   []int32
+	}{
+		"no key":          {[]batch.Record{keyed("a", 10_000), {Timestamp: 10_000}, keyed("b", 10_000), {Timestamp: 10_000}}, kafka.InvalidRecord, []int32{1, 3}},
+		"a time as well":  {[]batch.Record{{Timestamp: 10_000}, keyed("a", 50_000)}, kafka.InvalidTimestamp, []int32{0, 1}},
+		"a thousand told": {many, kafka.InvalidRecord, nil},
+	} {
+		cfg := TopicConfig{Compacted: true, MaxMessageBytes: 1 << 20, TimestampBeforeMaxMs: 10_000, TimestampAfterMaxMs: 10_000}
+		_, err := validate(build(row.records), name, &cfg, 10_000)
+		var bad *InvalidRecords
+		if !errors.As(err, &bad) || kafka.CodeOf(err) != row.code {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		var wrong []int32
+		for _, r := range bad.Records {
+			wrong = append(wrong, r.Index)
+		}
+		if row.wrong != nil && !slices.Equal(wrong, row.wrong) || len(wrong) > recordErrorsMax {
+			t.Errorf("%s: %v of %d records", what, wrong, len(row.records))
+		}
 	}
 }
 
