@@ -40,6 +40,7 @@ type Store struct {
 
 	room  atomic.Int64 // bytes that Room may grant unasked
 	space func(dir string) (total, free int64, err error)
+	names func(dir string) (total, free int64, err error) // how many files the volume may hold and still takes
 
 	mu sync.Mutex
 	// nodes has a row for each path that is open: so Cut knows whether somebody would notice. Guarded by mu.
@@ -59,7 +60,7 @@ func Open(root string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock data directory %s (is another hawser running on it?): %w", root, err)
 	}
-	s := &Store{root: root, lock: lock, space: volumeSpace, nodes: map[string]*node{}, hints: newHints()}
+	s := &Store{root: root, lock: lock, space: volumeSpace, names: volumeNames, nodes: map[string]*node{}, hints: newHints()}
 	if err := s.checkFormat(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

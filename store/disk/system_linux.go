@@ -69,6 +69,15 @@ func volumeSpace(dir string) (total, free int64, err error) {
 	return int64(v.Blocks) * v.Bsize, int64(v.Bavail) * v.Bsize, nil
 }
 
+// volumeNames is how many files the volume that holds dir may have, 0 for no limit, and how many more it takes.
+func volumeNames(dir string) (total, free int64, err error) {
+	var v unix.Statfs_t
+	if err := unix.Statfs(dir, &v); err != nil {
+		return 0, 0, err
+	}
+	return int64(min(v.Files, math.MaxInt64)), int64(min(v.Ffree, math.MaxInt64)), nil
+}
+
 // openFilesMax is how many files this process may have open.
 func openFilesMax() int {
 	var limit unix.Rlimit

@@ -26,3 +26,6 @@ func volumeSpace(string) (total, free int64, err error) { return 0, 0, errors.Er
 
 // openFilesMax is not known here.
 func openFilesMax() int { return 256 }
+
+// volumeNames is not known here.
+func volumeNames(string) (total, free int64, err error) { return 0, 0, errors.ErrUnsupported }
