@@ -72,10 +72,16 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w. Run '%s --help' for the flags there are", err, cmd.CommandPath())
 	})
+	root.Example = "  hawser serve --data ./hawser-data\n" +
+		"  hawser link create from-prod --source-bootstrap-server broker-1:9092\n" +
+		"  hawser mirror create orders --link from-prod --wait\n" +
+		"  hawser consume orders --from-beginning --exit-at-end"
 	root.Version = a.hooks.Version
 	flags := root.PersistentFlags()
 	a.door.bind(root)
 	flags.StringVarP(&a.format, "output", "o", "human", "output as human, json or yaml")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag stands above
+	a.complete(root)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFormat() }
 	return root
 }

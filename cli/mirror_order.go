@@ -57,7 +57,8 @@ type restorePartitionRow struct {
 func (a *app) order(v verb) *cobra.Command {
 	var link, pattern string
 	var dryRun, withPartitions, wait, force, paused bool
-	cmd := &cobra.Command{Use: v.use + " <mirror-topic-1> [mirror-topic-2 …]", Short: v.short}
+	cmd := &cobra.Command{Use: v.use + " <mirror-topic-1> [mirror-topic-2 …]", Short: v.short,
+		Example: fmt.Sprintf("  hawser mirror %s orders --dry-run\n  hawser mirror %s --pattern 'team-a\\..*' --link from-prod", v.use, v.use)}
 	linkFlag(cmd, &link)
 	cmd.Flags().StringVar(&pattern, "pattern", "", "all mirror topics of the link whose whole name fits the regular `expression`; in place of names")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be done")
