@@ -10,6 +10,8 @@ import (
 	"github.com/hawserio/hawser/cli"
 	"github.com/hawserio/hawser/link"
 	"github.com/hawserio/hawser/rest"
+	"github.com/hawserio/hawser/rest/api"
+	"github.com/hawserio/hawser/rest/client"
 	"github.com/hawserio/hawser/rest/resttest"
 )
 
@@ -394,6 +396,23 @@ func TestADryRunsMissingRightsAreShown(t *testing.T) {
 	got := ok(t, url, "mirror", "promote", "orders", "--dry-run")
 	if want := "orders: the link's principal has no READ on the source topic clicks: promote does not end without it."; !strings.Contains(got, want) {
 		t.Errorf("%q is not in\n%s", want, got)
+	}
+}
+
+func TestThePledgeThatAnOrderTakesBackIsShown(t *testing.T) {
+	c, url := aCluster(t)
+	c.Links.Withdrawn = &link.WithdrawnPledge{Restore: "id/1", Cluster: "lost", Topic: "orders", SinceMs: 5, Says: "SILENT", Text: "The pledge to cluster lost is taken back."}
+	if got := ok(t, url, "mirror", "failover", "orders", "--force", "--dry-run"); !strings.Contains(got, "orders: The pledge to cluster lost is taken back.") {
+		t.Errorf("the consequence is not in\n%s", got)
+	}
+	door, err := client.New(url, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := door.Order(t.Context(), "my-link", "failover?force=true", api.AlterMirrorsRequest{MirrorTopicNames: []string{"orders"}}, client.ValidateOnly)
+	want := api.WithdrawnPledge{RestoreID: "id/1", ClusterID: "lost", TopicName: "orders", SinceMs: 5, ClusterSays: "SILENT", Consequence: "The pledge to cluster lost is taken back."}
+	if err != nil || len(done) != 1 || done[0].PledgeWithdrawn == nil || *done[0].PledgeWithdrawn != want {
+		t.Errorf("REST answers %+v, %v", done, err)
 	}
 }
 

@@ -34,6 +34,8 @@ type Links struct {
 	Open []link.OpenTransaction
 	// Missing is what each order answers as missing rights.
 	Missing []link.MissingACL
+	// Withdrawn is what each order answers as the pledge that it takes back.
+	Withdrawn *link.WithdrawnPledge
 	// After is called at the end of each order.
 	After func()
 	// Ordered lists the orders that were carried out, as "promote my-link a,b".
@@ -408,7 +410,7 @@ func (ls *Links) orderOne(name string, verb link.Verb, topic string, validateOnl
 	if m.Status == "STOPPED" && verb != link.TruncateAndRestore {
 		return link.Outcome{Topic: topic, Code: 400, Text: fmt.Sprintf("Topic '%s' has already stopped its mirror from '%s'", topic, name), Lags: m.Lags}
 	}
-	out := link.Outcome{Topic: topic, Lags: m.Lags, Open: ls.Open, Missing: ls.Missing}
+	out := link.Outcome{Topic: topic, Lags: m.Lags, Open: ls.Open, Missing: ls.Missing, Withdrawn: ls.Withdrawn}
 	if verb == link.TruncateAndRestore {
 		total := int64(7)
 		out.Truncated = &total
