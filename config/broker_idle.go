@@ -42,7 +42,6 @@ var idleDocs = map[string]string{
 	"file.delete.delay.ms":                                        "Accepted as Kafka's; without effect: a removed segment's file is gone at once for new readers, and those that have it open read on.",
 	"group.consumer.assignors":                                    "Accepted as Kafka's; without effect: uniform and range are offered, uniform is the default.",
 	"group.consumer.regex.refresh.interval.ms":                    "Accepted as Kafka's; without effect: subscriptions by pattern are matched when a topic is made.",
-	"group.coordinator.rebalance.protocols":                       "Accepted as Kafka's; without effect: classic and consumer groups are both offered. Kafka's default also has streams.",
 	"log.flush.interval.messages":                                 "Default of topics' flush.messages; without effect: every write is synced before it is shown.",
 	"log.flush.interval.ms":                                       "Default of topics' flush.ms; without effect: every write is synced before it is shown.",
 	"log.flush.scheduler.interval.ms":                             "Accepted as Kafka's; without effect: every write is synced before it is shown.",

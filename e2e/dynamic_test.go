@@ -59,7 +59,10 @@ func TestDynamicConfigs_AsKafka(t *testing.T) {
 		dynamic++
 		o, known := ours[name]
 		value := ""
-		if c.Value != nil {
+		switch { // what stands there already, as far as may be
+		case known && o.Value != nil:
+			value = *o.Value
+		case c.Value != nil:
 			value = *c.Value
 		}
 		code, words := tryBrokerConfig(t, admin, name, value)

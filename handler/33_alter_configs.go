@@ -164,10 +164,10 @@ func (s *Server) changeBroker(ctx context.Context, name string, validateOnly boo
 		if err := s.Configs.CheckBroker(name, wanted); err != nil {
 			return nil, err
 		}
-		s.tellIdle(changed, wanted)
 		if validateOnly {
 			return nil, errValidated
 		}
+		s.tellIdle(changed, wanted)
 		return wanted, nil
 	})
 }

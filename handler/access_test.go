@@ -278,6 +278,46 @@ func TestC76_DeniedAtTheKafkaDoor(t *testing.T) {
 }
 
 // What a topic is made of is shown only to those who may describe its configs.
+// groupsOnly lets everybody do everything to groups and nothing else.
+type groupsOnly struct{ nothing }
+
+func (groupsOnly) Allowed(_, _ string, _ kmsg.ACLOperation, kind kmsg.ACLResourceType, _ string) bool {
+	return kind == kmsg.ACLResourceTypeGroup
+}
+
+// TestC76_OffsetsOfDeniedTopicsByID: version 10 names topics by id, and says no more of one that is denied than version 9.
+func TestC76_OffsetsOfDeniedTopicsByID(t *testing.T) {
+	w := newFullWorld(t, func(_ *world, d *Deps) { d.Authorizer = groupsOnly{} }).serve()
+	made := w.make("t", 1, nil)
+	c := w.dial()
+	want := map[kafka.TopicID]kafka.ErrorCode{made.ID: kafka.TopicAuthorizationFailed, kafka.NewTopicID(): kafka.UnknownTopicID}
+	put, read, group := kmsg.NewPtrOffsetCommitRequest(), kmsg.NewPtrOffsetFetchRequest(), kmsg.NewOffsetFetchRequestGroup()
+	put.Group, put.Generation, group.Group = "g", -1, "g"
+	for id := range want {
+		in := kmsg.NewOffsetCommitRequestTopic()
+		in.TopicID, in.Partitions = id, []kmsg.OffsetCommitRequestTopicPartition{kmsg.NewOffsetCommitRequestTopicPartition()}
+		put.Topics = append(put.Topics, in)
+		ask := kmsg.NewOffsetFetchRequestGroupTopic()
+		ask.TopicID, ask.Partitions = id, []int32{0}
+		group.Topics = append(group.Topics, ask)
+	}
+	read.Groups = append(read.Groups, group)
+	for _, topic := range ask[*kmsg.OffsetCommitResponse](c, 10, put).Topics {
+		if got := kafka.ErrorCode(topic.Partitions[0].ErrorCode); got != want[topic.TopicID] {
+			t.Errorf("commit to %v: %v, want %v", topic.TopicID, got, want[topic.TopicID])
+		}
+	}
+	topics := ask[*kmsg.OffsetFetchResponse](c, 10, read).Groups[0].Topics
+	if len(topics) != len(want) {
+		t.Errorf("%d topics are answered, want %d", len(topics), len(want))
+	}
+	for _, topic := range topics {
+		if got := kafka.ErrorCode(topic.Partitions[0].ErrorCode); got != want[topic.TopicID] || topic.Topic != "" {
+			t.Errorf("fetch of %v %q: %v, want %v", topic.TopicID, topic.Topic, got, want[topic.TopicID])
+		}
+	}
+}
+
 func TestC88_CreateTopicsHidesConfigs(t *testing.T) {
 	w := newFullWorld(t, func(_ *world, d *Deps) { d.Authorizer = nothing{kmsg.ACLOperationCreate, "t"} }).serve()
 	got := create(w.dial(), 7, false, newTopic("t", 3, 1))[0]

@@ -323,6 +323,31 @@ func TestXerialFramingIsRead(t *testing.T) {
 	}
 }
 
+// TestC10_XerialStreamsMayBeAppended: Java's writers may begin a stream anew in the middle, and its readers refuse version 0.
+func TestC10_XerialStreamsMayBeAppended(t *testing.T) {
+	plain := build(t, spec(0, batch.CodecNone), odd[:1]...).Payload()
+	stream := func(version byte, part []byte) []byte {
+		block, err := batch.Compress(batch.CodecSnappy, part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		framed := binary.BigEndian.AppendUint32([]byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, version, 0, 0, 0, 1}, uint32(len(block)))
+		return append(framed, block...)
+	}
+	two := append(stream(1, plain[:5]), stream(1, plain[5:])...)
+	if got, err := withPayload(t, batch.CodecSnappy, two).Decompress(1 << 20); err != nil || !bytes.Equal(got, plain) {
+		t.Errorf("two streams: %d bytes, %v", len(got), err)
+	}
+	if got, err := withPayload(t, batch.CodecSnappy, two).Decompress(len(plain) - 1); err == nil {
+		t.Errorf("two streams of more than is allowed: %d bytes", len(got))
+	}
+	for name, framed := range map[string][]byte{"of version 0": stream(0, plain), "with half a header": append(stream(1, plain), two[:9]...)} {
+		if got, err := withPayload(t, batch.CodecSnappy, framed).Decompress(1 << 20); err == nil {
+			t.Errorf("a stream %s is read: %d bytes", name, len(got))
+		}
+	}
+}
+
 func TestRecordsRefuses(t *testing.T) {
 	good := build(t, spec(0, batch.CodecNone), batch.Record{Value: []byte("v"), Headers: []batch.Header{{Key: []byte("h")}}}).Payload()
 	for name, payload := range map[string][]byte{

@@ -119,15 +119,24 @@ func unsnap(plain, block []byte, maxBytes int) ([]byte, error) {
 	return append(plain, part...), err
 }
 
-// unxerial reads Java's framing: 8 bytes of magic, two int32 versions, then
-// blocks with an int32 size each.
+// xerialHead is the framing's header: the magic, its version and the oldest one that reads it, an int32 each.
+const xerialHead = 16
+
+// unxerial reads Java's framing: a header, then blocks with an int32 size each. In a block's place there may be a header
+// again, of a stream that was appended. Version 0 was never released; Java's reader refuses it, too.
 func unxerial(payload []byte, maxBytes int) ([]byte, error) {
-	if len(payload) < 16 {
-		return nil, io.ErrUnexpectedEOF
-	}
-	rest := payload[16:]
-	plain := []byte{}
+	rest, plain := payload, []byte{}
 	for len(rest) > 0 {
+		if bytes.HasPrefix(rest, xerialMagic) {
+			if len(rest) < xerialHead {
+				return nil, io.ErrUnexpectedEOF
+			}
+			if version := int32(binary.BigEndian.Uint32(rest[len(xerialMagic):])); version < 1 {
+				return nil, fmt.Errorf("snappy framing of version %d", version)
+			}
+			rest = rest[xerialHead:]
+			continue
+		}
 		if len(rest) < 4 {
 			return nil, io.ErrUnexpectedEOF
 		}
