@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +17,12 @@ import (
 	"github.com/hawserio/hawser/rest/client"
 )
 
-// topMost is how many mirrors one screen shows.
-const topMost = 40
+const (
+	// topMost is how many mirrors are shown at once where the output is no terminal.
+	topMost = 40
+	// topAround is the lines of a screen beside the mirrors: two above, two of titles, two below.
+	topAround = 6
+)
 
 func (a *app) mirrorTop() *cobra.Command {
 	var link string
@@ -79,33 +85,55 @@ func (t *topView) run(ctx context.Context, every time.Duration, rounds int) erro
 }
 
 type topRow struct {
-	Topic  string `human:"Mirror Topic"`
-	Link   string `human:"Link"`
-	Status string `human:"Status"`
+	// Long names come late, so that a narrow terminal cuts them and not the figures.
 	Lag    int64  `human:"Lag"`
 	Rate   string `human:"Records/s"`
 	Left   string `human:"Time Left"`
+	Status string `human:"Status"`
+	Topic  string `human:"Mirror Topic"`
+	Link   string `human:"Link"`
 	Error  string `human:"Error"`
 }
 
+// draw writes one screen at once: at a terminal over the last one, with lines cut to its width.
 func (t *topView) draw(mirrors []api.Mirror, now time.Time) error {
-	rows, counts, total := t.rows(mirrors, now)
-	if isTerminal(t.app.out) {
-		if _, err := fmt.Fprint(t.app.out, "\x1b[H\x1b[2J"); err != nil {
-			return err
+	var screen bytes.Buffer
+	onto := *t.app
+	onto.out = &screen
+	terminal := isTerminal(t.app.out)
+	width, height := terminalSize(t.app.out)
+	most := topMost
+	if terminal {
+		most = max(1, height-topAround)
+	}
+	if err := t.screen(&onto, mirrors, now, most); err != nil {
+		return err
+	}
+	text := screen.String()
+	if terminal {
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		for i, line := range lines {
+			lines[i] = fit(line, width) + "\x1b[K"
 		}
+		text = "\x1b[H" + strings.Join(lines, "\n") + "\n\x1b[J"
 	}
-	if err := t.app.say("%s  %d mirror topics (%s), %d records behind\n", now.Format(time.TimeOnly), len(mirrors), counts, total); err != nil {
+	_, err := io.WriteString(t.app.out, text)
+	return err
+}
+
+func (t *topView) screen(onto *app, mirrors []api.Mirror, now time.Time, most int) error {
+	rows, counts, total := t.rows(mirrors, now)
+	if err := onto.say("%s  %d mirror topics (%s), %d records behind\n", now.Format(time.TimeOnly), len(mirrors), counts, total); err != nil {
 		return err
 	}
-	more := len(rows) - topMost
+	more := len(rows) - most
 	if more > 0 {
-		rows = rows[:topMost]
+		rows = rows[:most]
 	}
-	if err := printRows(t.app, rows); err != nil || more <= 0 {
+	if err := printRows(onto, rows); err != nil || more <= 0 {
 		return err
 	}
-	return t.app.say("… and %d more", more)
+	return onto.say("… and %d more", more)
 }
 
 // rows is the mirrors, furthest behind first, with how many are in which status and the sum of their lags.

@@ -3,13 +3,12 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 )
 
 const (
-	barWidth = 30
+	barWidth = 20
 	// rateWindow is what the shown rate is measured over: shorter ones jump, longer ones lie about the time left.
 	rateWindow = 5 * time.Second
 )
@@ -31,20 +30,6 @@ type look struct {
 
 func newBar(out io.Writer) *bar { return &bar{out: out, terminal: isTerminal(out)} }
 
-// isTerminal reports whether a person is at the other end of a stream.
-func isTerminal(stream any) bool {
-	file, is := stream.(*os.File)
-	if !is {
-		return false
-	}
-	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
-}
-
 // rate is records per second; 0 where it is not known yet.
 func (b *bar) rate(fetched int64, now time.Time) float64 {
 	b.looks = append(b.looks, look{now, fetched})
@@ -62,15 +47,19 @@ func (b *bar) rate(fetched int64, now time.Time) float64 {
 func (b *bar) show(p progress, now time.Time) {
 	rate := b.rate(p.fetched, now)
 	line := fmt.Sprintf("%s: %s, %d partitions, %d records behind", p.topic, p.status, p.partitions, p.lag)
-	if total := p.fetched + p.lag; total > 0 {
+	total := p.fetched + p.lag
+	switch {
+	case b.terminal && total > 0:
+		done := int(p.fetched * barWidth / total)
+		line = fmt.Sprintf("[%s%s] %d %% %s: %s, %d behind", strings.Repeat("#", done), strings.Repeat("-", barWidth-done), p.fetched*100/total, p.topic, p.status, p.lag)
+	case total > 0:
 		line += fmt.Sprintf(" (%d %%)", p.fetched*100/total)
-		if b.terminal {
-			done := int(p.fetched * barWidth / total)
-			line = fmt.Sprintf("[%s%s] ", strings.Repeat("#", done), strings.Repeat("-", barWidth-done)) + line
-		}
 	}
-	line += pace(rate, p.lag)
-	line = clean(line)
+	line = clean(line + pace(rate, p.lag))
+	if b.terminal { // a line that wraps could not be drawn over
+		width, _ := terminalSize(b.out)
+		line = fit(line, width)
+	}
 	switch {
 	case b.terminal:
 		fmt.Fprintf(b.out, "\r\x1b[K%s", line)

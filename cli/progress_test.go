@@ -26,7 +26,24 @@ t: ACTIVE, 1 partitions, 0 records behind (100 %)
 	b.show(progress{topic: "t", status: "ACTIVE", partitions: 1, fetched: 500, lag: 500}, at.Add(20*time.Second))
 	b.end()
 	b.end()
-	if got, want := out.String(), "\r\x1b[K[###############---------------] t: ACTIVE, 1 partitions, 500 records behind (50 %)\n"; got != want {
+	if got, want := out.String(), "\r\x1b[K[##########----------] 50 % t: ACTIVE, 500 behind\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestALineFitsTheTerminal(t *testing.T) {
+	for _, row := range []struct {
+		line  string
+		width int
+		want  string
+	}{
+		{"orders", 80, "orders"}, {"orders", 7, "orders"}, {"orders", 6, "orde…"}, {"übermäßig", 6, "über…"}, {"orders", 1, "orders"}, {"", 0, ""},
+	} {
+		if got := fit(row.line, row.width); got != row.want {
+			t.Errorf("%q in %d: got %q, want %q", row.line, row.width, got, row.want)
+		}
+	}
+	if width, height := terminalSize(nil); width != usualWidth || height != usualHeight {
+		t.Errorf("no terminal is %d by %d", width, height)
 	}
 }

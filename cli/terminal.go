@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"os"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// The size that a terminal is taken to have where it does not say.
+const (
+	usualWidth  = 80
+	usualHeight = 24
+)
+
+// isTerminal reports whether a person is at the other end of a stream.
+func isTerminal(stream any) bool {
+	file, is := stream.(*os.File)
+	if !is {
+		return false
+	}
+	info, err := file.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
+
+// terminalSize is how many characters and lines a terminal shows now: people change it.
+func terminalSize(stream any) (width, height int) {
+	if file, is := stream.(*os.File); is {
+		size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
+		if err == nil && size.Col > 0 && size.Row > 0 {
+			return int(size.Col), int(size.Row)
+		}
+	}
+	return usualWidth, usualHeight
+}
+
+// fit cuts a line to a terminal's width, less the last column, which makes some terminals go to the next line.
+func fit(line string, width int) string {
+	if utf8.RuneCountInString(line) < width || width < 2 {
+		return line
+	}
+	return string([]rune(line)[:width-2]) + "…"
+}
