@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"time"
 
 	"github.com/hawserio/hawser/commitlog"
 	"github.com/hawserio/hawser/kafka"
@@ -22,11 +23,13 @@ const (
 
 // ListOffsets, key 2, versions 1-11. Finds offsets by time.
 //
-//	-1 is the end (the last stable offset for read_committed), -2 the start, -3 the
+//	-1 is the end (the last stable offset for read_committed), with all that was acknowledged before; -2 the start, -3 the
 //	record with the largest timestamp. A time that nothing is at or after: -1/-1, no error.
 //	The epoch in the answer is that of the record found, not the leader's.
 //	v2 isolation level. v4 leader epochs. v6 flexible encoding. v7 -3. v8 -4. v9 -5. v10 a time-out, not needed here.
-func listOffsets(_ context.Context, c *call, rq *kmsg.ListOffsetsRequest) (kmsg.Response, error) {
+func listOffsets(ctx context.Context, c *call, rq *kmsg.ListOffsetsRequest) (kmsg.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, acknowledgedMax)
+	defer cancel()
 	resp := kmsg.NewPtrListOffsetsResponse()
 	seen := map[kafka.TopicPartition]int{}
 	for _, topic := range rq.Topics {
@@ -42,11 +45,23 @@ func listOffsets(_ context.Context, c *call, rq *kmsg.ListOffsetsRequest) (kmsg.
 		for j := range in.Partitions {
 			p := &in.Partitions[j]
 			again := seen[kafka.TopicPartition{Topic: in.Topic, Partition: p.Partition}] > 1
-			out.Partitions = append(out.Partitions, c.listOffset(rq, t, p, err, again))
+			out.Partitions = append(out.Partitions, c.listOffset(ctx, rq, t, p, err, again))
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
 	return resp, nil
+}
+
+// acknowledgedMax bounds how long a request waits for a sync before it says what there is.
+const acknowledgedMax = time.Second
+
+// acknowledged waits until what was appended to an open partition by now is synced, and so shown. With acks=1 its producer
+// has been answered already, and would be told of an end, or of a range, that is less than it knows. Where the sync fails
+// or takes too long, what is shown counts.
+func acknowledged(ctx context.Context, p *partition.Partition) {
+	if o := p.Offsets(); o.Role == meta.RoleOpen && o.HighWatermark < o.LogEnd {
+		_ = p.WaitSynced(ctx, o.LogEnd)
+	}
 }
 
 // readable finds a topic by name if the caller may do op on it.
@@ -57,7 +72,7 @@ func (c *call) readable(name string, op kmsg.ACLOperation) (*meta.Topic, error) 
 	return c.topicOf(name, kafka.TopicID{}, byName)
 }
 
-func (c *call) listOffset(rq *kmsg.ListOffsetsRequest, t *meta.Topic, in *kmsg.ListOffsetsRequestTopicPartition, err error, again bool) kmsg.ListOffsetsResponseTopicPartition {
+func (c *call) listOffset(ctx context.Context, rq *kmsg.ListOffsetsRequest, t *meta.Topic, in *kmsg.ListOffsetsRequestTopicPartition, err error, again bool) kmsg.ListOffsetsResponseTopicPartition {
 	out := kmsg.NewListOffsetsResponseTopicPartition()
 	out.Partition = in.Partition
 	var found commitlog.TimedOffset
@@ -71,6 +86,9 @@ func (c *call) listOffset(rq *kmsg.ListOffsetsRequest, t *meta.Topic, in *kmsg.L
 	}
 	if err == nil {
 		err = checkEpoch(p, kafka.LeaderEpoch(in.CurrentLeaderEpoch))
+	}
+	if err == nil && in.Timestamp == timeLatest {
+		acknowledged(ctx, p)
 	}
 	if err == nil {
 		found, err = c.offsetAt(p, in.Timestamp, isolationOf(rq.IsolationLevel))

@@ -14,7 +14,9 @@ import (
 //
 //	Offset -1 means the high watermark.
 //	v2 flexible encoding. Mirror topics: refused, their log start offset follows the source.
-func deleteRecords(_ context.Context, c *call, rq *kmsg.DeleteRecordsRequest) (kmsg.Response, error) {
+func deleteRecords(ctx context.Context, c *call, rq *kmsg.DeleteRecordsRequest) (kmsg.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, acknowledgedMax)
+	defer cancel()
 	resp := kmsg.NewPtrDeleteRecordsResponse()
 	for _, in := range rq.Topics {
 		out := kmsg.NewDeleteRecordsResponseTopic()
@@ -26,7 +28,7 @@ func deleteRecords(_ context.Context, c *call, rq *kmsg.DeleteRecordsRequest) (k
 		for _, p := range in.Partitions {
 			part := kmsg.NewDeleteRecordsResponseTopicPartition()
 			part.Partition = p.Partition
-			low, perr := c.trim(t, p, err)
+			low, perr := c.trim(ctx, t, p, err)
 			part.LowWatermark, part.ErrorCode = int64(low), code(perr)
 			out.Partitions = append(out.Partitions, part)
 		}
@@ -54,7 +56,7 @@ func (c *call) readOnly(t *meta.Topic) error {
 	return c.Mirrors.ReadOnly(t.ID)
 }
 
-func (c *call) trim(t *meta.Topic, in kmsg.DeleteRecordsRequestTopicPartition, err error) (kafka.Offset, error) {
+func (c *call) trim(ctx context.Context, t *meta.Topic, in kmsg.DeleteRecordsRequestTopicPartition, err error) (kafka.Offset, error) {
 	if err != nil {
 		return kafka.NoOffset, err
 	}
@@ -62,6 +64,7 @@ func (c *call) trim(t *meta.Topic, in kmsg.DeleteRecordsRequestTopicPartition, e
 	if err != nil {
 		return kafka.NoOffset, err
 	}
+	acknowledged(ctx, p)
 	low, err := p.DeleteRecords(kafka.Offset(in.Offset))
 	if err != nil {
 		return kafka.NoOffset, err

@@ -194,3 +194,29 @@ func TestDescribeTopicPartitionsByPages(t *testing.T) {
 		t.Fatalf("pages %s", got)
 	}
 }
+
+// acks=1 is answered before the sync; whoever asks next must not be told less than it knows.
+func TestEndsHoldWhatWasAcknowledged(t *testing.T) {
+	w := newFullWorld(t).serve()
+	w.make("t", 1, nil)
+	c := w.dial()
+	b := rawBatch(t, 3, noProducer())
+	for i := range 20 {
+		if got := produced(t, c, 9, produceRequest(t, "t", 1, append([]byte{}, b...))); got.ErrorCode != 0 {
+			t.Fatal(kafka.ErrorCode(got.ErrorCode))
+		}
+		want := int64(3 * (i + 1))
+		if i%2 == 0 {
+			if got := listOffset(c, 6, timeLatest, 0); got.Offset != want {
+				t.Fatalf("the end is %d, want %d", got.Offset, want)
+			}
+			continue
+		}
+		rq := kmsg.NewPtrDeleteRecordsRequest()
+		rq.TimeoutMillis = 5000
+		rq.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "t", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: want}}}}
+		if got := ask[*kmsg.DeleteRecordsResponse](c, 2, rq).Topics[0].Partitions[0]; got.ErrorCode != 0 || got.LowWatermark != want {
+			t.Fatalf("delete up to %d: %v, %d", want, kafka.ErrorCode(got.ErrorCode), got.LowWatermark)
+		}
+	}
+}
