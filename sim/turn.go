@@ -479,9 +479,10 @@ func (s *shell) turnIntoMirror(m *record) {
 	s.becomeMirror(m, ends)
 }
 
-// becomeMirror turns frozen partitions into mirrors that end at ends.
+// becomeMirror turns frozen partitions into mirrors that end at ends: what lies above is cut off before anything is fetched.
 func (s *shell) becomeMirror(m *record, ends []kafka.Offset) {
 	c := s.c
+	before := c.topic.parts.List
 	err := c.owner.FrozenBecomeMirror(c.ctx, c.topic.ID, m.turn.id, m.upstream.name, ends)
 	c.w.log("%s follows %s from %v: %v", c.name, m.upstream.name, ends, err)
 	c.alive()
@@ -489,6 +490,9 @@ func (s *shell) becomeMirror(m *record, ends []kafka.Offset) {
 		for p := range c.topic.Partitions {
 			if s.parts[p] == mirror.Frozen {
 				s.part(p, mirror.MirrorOrdered)
+			}
+			if end := c.part(p).Offsets().LogEnd; before[p].Role == meta.RoleFrozen && int(p) < len(ends) && ends[p] != kafka.NoOffset && end > ends[p] {
+				c.w.violate("T4", "%s-%d on %s follows %s from %d, but was to be cut to %d", topicName, p, c.name, m.upstream.name, end, ends[p])
 			}
 		}
 	}
