@@ -104,3 +104,33 @@ func TestT3_MirrorAwayForLongerThanTombstonesAreKept(t *testing.T) {
 		t.Errorf("after pause and resume it shows %s", m.Err)
 	}
 }
+
+// TestT3_MirrorStoppedBeforeItIsLevelAgain is failed over on its way back to its source's end after two days: what it has taken may have come without
+// tombstones, and it says so as an ordinary topic too.
+func TestT3_MirrorStoppedBeforeItIsLevelAgain(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("keys", 1, "cleanup.policy", "compact")
+	r.link("l")
+	r.mirror("l", "keys")
+	r.eventually("it is noted when the mirror was made", func() bool {
+		img := r.meta.Image()
+		return img.Mirrors[img.TopicIDs["keys"]].LevelMs > 0
+	})
+	r.links.Close()
+	err := r.meta.Update(t.Context(), func(img *meta.Image) ([]meta.Change, error) {
+		rec := *img.Mirrors[img.TopicIDs["keys"]]
+		rec.LevelMs = time.Now().Add(-48 * time.Hour).UnixMilli()
+		return []meta.Change{meta.PutMirror(&rec)}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.eventually("it is fetched again", func() bool { return r.pool().fetches("keys") == 1 })
+	r.part("keys", 0).grow(20)
+	r.obeyed("l", Failover, "keys")
+	r.eventually("it is stopped", func() bool { m, _ := r.links.Mirror("l", "keys"); return m.Status == "STOPPED" })
+	if m, _ := r.links.Mirror("l", "keys"); m.Err != string(mirror.DeletionsMissed) {
+		t.Errorf("it shows %s", m.Err)
+	}
+}

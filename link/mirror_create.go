@@ -180,6 +180,9 @@ func (r *running) readSource(ctx context.Context, set settings, spec MirrorSpec,
 		Topic: id, Link: r.id, SourceTopic: topic.Name, SourceTopicID: topic.ID, State: mirror.Active.String(), StateMs: now,
 		StartSpec: set.startSpec, Overrides: maps.Clone(spec.Configs),
 	}
+	if plan.Compacts(made.topic.Configs["cleanup.policy"]) {
+		made.mirror.LevelMs = now // what is deleted from now on is missed if it is away for too long (rule T3)
+	}
 	return made, nil
 }
 

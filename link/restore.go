@@ -37,7 +37,7 @@ func (r *running) setUpRestore(ctx context.Context, m topicMirror) (time.Duratio
 	case err != nil:
 		return turnLater, &errStep{codeOfPeer(err), "ask for the pledge", err}
 	}
-	cuts, err := r.findCuts(ctx, m, pledged, ends)
+	cuts, level, err := r.findCuts(ctx, m, pledged, ends)
 	switch {
 	case err != nil && refusedForGood(err):
 		return r.leave(ctx, m, &errStep{codeOfPeer(err), "the histories cannot be compared", err})
@@ -57,6 +57,7 @@ func (r *running) setUpRestore(ctx context.Context, m topicMirror) (time.Duratio
 	}
 	_, err = r.stepTurn(ctx, m, mirror.CutsStored, func(rec *meta.Mirror) {
 		rec.Turn.Cuts = stored
+		rec.LevelMs = level.UnixMilli()
 		if bytes > 0 {
 			rec.Turn.Quarantine = quarantineName(m.topic, m.rec.Turn.SinceMs)
 		}
@@ -106,10 +107,10 @@ func (r *running) leave(ctx context.Context, m topicMirror, why *errStep) (time.
 }
 
 // findCuts asks for the peer's histories, first the lineages, then the batches below where they part, and decides for each partition. ends
-// bound this side's logs; nil for as they are.
-func (r *running) findCuts(ctx context.Context, m topicMirror, pledged peer.PledgeAnswer, ends []kafka.Offset) ([]plan.Cut, error) {
+// bound this side's logs; nil for as they are. level is since when it will count as level with the peer.
+func (r *running) findCuts(ctx context.Context, m topicMirror, pledged peer.PledgeAnswer, ends []kafka.Offset) (cuts []plan.Cut, level time.Time, err error) {
 	if pledged.Partitions < m.topic.Partitions {
-		return nil, kafka.Errorf(kafka.InvalidRequest, "The topic has %d partitions here and %d on the other cluster, and partitions cannot be removed.", m.topic.Partitions, pledged.Partitions)
+		return nil, level, kafka.Errorf(kafka.InvalidRequest, "The topic has %d partitions here and %d on the other cluster, and partitions cannot be removed.", m.topic.Partitions, pledged.Partitions)
 	}
 	n := int(m.topic.Partitions)
 	common := make([]kafka.Offset, n)
@@ -120,14 +121,12 @@ func (r *running) findCuts(ctx context.Context, m topicMirror, pledged peer.Pled
 		if round == "batches" {
 			below = common
 		}
-		logs, err := r.peerLogs(ctx, m, n, below)
-		if err != nil {
-			return nil, err
+		if theirs, err = r.peerLogs(ctx, m, n, below); err != nil {
+			return nil, level, err
 		}
-		theirs = logs
 		for p := range mine {
 			if mine[p], err = r.localLog(m.topic.ID, int32(p), common[p]); err != nil {
-				return nil, err
+				return nil, level, err
 			}
 			if ends != nil {
 				mine[p].End = ends[p]
@@ -137,13 +136,14 @@ func (r *running) findCuts(ctx context.Context, m topicMirror, pledged peer.Pled
 			}
 		}
 	}
-	age := r.ls.env.Now().UnixMilli() - pledged.StoppedMs
-	cuts := make([]plan.Cut, n)
+	now := r.ls.env.Now()
+	age := now.UnixMilli() - pledged.StoppedMs
+	cuts = make([]plan.Cut, n)
 	for p := range cuts {
 		unseen := pledged.Compacted && age > pledged.DeleteRetentionMs && theirs[p].CleanedTo > common[p]
 		cuts[p] = plan.FindCut(mine[p], theirs[p], common[p], unseen)
 	}
-	return cuts, nil
+	return cuts, plan.RestoredLevel(cuts, theirs, time.UnixMilli(pledged.StoppedMs), now), nil
 }
 
 // peerLogs asks for the histories of the first n partitions, in as many questions as it takes.

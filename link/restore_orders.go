@@ -115,7 +115,7 @@ func (r *running) planRestore(ctx context.Context, m topicMirror) (*plannedResto
 	rec := *m.rec
 	rec.SourceTopic, rec.SourceTopicID = source, pledged.Topic
 	m.rec = &rec
-	cuts, err := r.findCuts(ctx, m, pledged, nil)
+	cuts, _, err := r.findCuts(ctx, m, pledged, nil)
 	if err != nil {
 		return nil, err
 	}

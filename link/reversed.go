@@ -163,6 +163,7 @@ func (r *running) storeFrozen(ctx context.Context, rq peer.FreezeRequest) error 
 		rec.Link, rec.SourceTopic, rec.SourceTopicID = r.id, rq.MirrorName, rq.Mirror
 		rec.State, rec.StateMs, rec.Paused, rec.Error, rec.ErrorText = next.String(), now, false, "", ""
 		remember(rec, old)
+		rec.LevelMs = now // it has all, and what the other side will delete comes later
 		rec.Turn = &meta.Turn{ID: rq.Turn, Paused: rq.Paused, Plain: old == nil, SinceMs: now}
 		told = append(told[:0], stateChanged(img, &meta.Mirror{State: m.state.String()}, rec))
 		return []meta.Change{meta.PutMirror(rec), meta.KeepLink(r.id)}, nil

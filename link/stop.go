@@ -40,6 +40,9 @@ func (r *running) finishStops(ctx context.Context, mirrors []topicMirror) {
 	begun := r.ls.env.Now()
 	ready, lasts := r.clamp(ctx, stopping)
 	clamped := r.ls.env.Now()
+	if err := r.markMissed(ctx, ready); err != nil {
+		return // tried again
+	}
 	done := r.fence(ctx, ready)
 	fenced := r.ls.env.Now()
 	if len(done) == 0 {
@@ -53,7 +56,9 @@ func (r *running) finishStops(ctx context.Context, mirrors []topicMirror) {
 		r.move(rec, mirror.Fenced, now)
 		rec.TurnsStopped = rec.Turns
 		rec.LastSourceFetchOffset = lasts[rec.Topic]
-		rec.Error, rec.ErrorText = "", ""
+		if rec.Error != string(mirror.DeletionsMissed) {
+			rec.Error, rec.ErrorText = "", ""
+		}
 		return true
 	})
 	if err != nil {

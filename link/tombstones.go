@@ -2,12 +2,14 @@ package link
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
+	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/meta"
 )
@@ -19,27 +21,29 @@ func (r *running) watchDeletions(ctx context.Context, mirrors []topicMirror) {
 	store := map[kafka.TopicID]plan.Problem{} // an empty problem for those that are well
 	var ids []kafka.TopicID
 	for _, m := range mirrors {
-		if !m.state.Fetches() || m.rec.Paused || !plan.Compacts(m.topic.Configs["cleanup.policy"]) {
+		if !plan.Compacts(m.topic.Configs["cleanup.policy"]) {
+			continue
+		}
+		switch m.state {
+		case mirror.Stopped, mirror.PendingMirror, mirror.HandedOver, mirror.Reopening, mirror.PendingSetup:
+			delete(r.level, m.topic.ID) // a mirror that it becomes has been level since what is stored then
+			continue
+		}
+		if !m.state.Fetches() || m.rec.Paused {
 			continue
 		}
 		retention := deleteRetention(m.topic.Configs)
-		last, known := r.level[m.topic.ID]
-		if !known {
-			last = plan.Level{At: time.UnixMilli(m.rec.LevelMs), Slack: plan.LevelStoredEvery(retention)}
-			if m.rec.LevelMs == 0 {
-				last = plan.Level{At: now} // made just now, or before this was noted
-			}
-			r.level[m.topic.ID] = last
-		}
-		if !r.isLevel(m) {
+		last := r.lastLevel(m, now)
+		at, is := r.levelAt(m)
+		if !is {
 			if m.rec.LevelMs == 0 {
 				store[m.topic.ID] = plan.Problem{}
 				ids = append(ids, m.topic.ID)
 			}
 			continue
 		}
-		problem, missed := plan.MissedDeletions(last, now, retention)
-		r.level[m.topic.ID] = plan.Level{At: now}
+		problem, missed := plan.MissedDeletions(last, at, retention)
+		r.level[m.topic.ID] = plan.Level{At: at, Ends: r.logEnds(m)}
 		if missed || now.Sub(time.UnixMilli(m.rec.LevelMs)) >= plan.LevelStoredEvery(retention) {
 			store[m.topic.ID] = problem
 			ids = append(ids, m.topic.ID)
@@ -66,21 +70,92 @@ func (r *running) watchDeletions(ctx context.Context, mirrors []topicMirror) {
 	}
 }
 
-// isLevel reports whether all partitions have all of the source, as far as it was heard.
-func (r *running) isLevel(m topicMirror) bool {
+// lastLevel is when the mirror was level, as far as this process knows, or what is stored of it.
+func (r *running) lastLevel(m topicMirror, now time.Time) plan.Level {
+	last, known := r.level[m.topic.ID]
+	if !known {
+		last = plan.Level{At: time.UnixMilli(m.rec.LevelMs)}
+		if m.rec.LevelMs == 0 {
+			last = plan.Level{At: now} // made just now, or before this was noted
+		}
+		r.level[m.topic.ID] = last
+	}
+	return last
+}
+
+// markMissed marks the mirrors among those about to be fenced that lack deletions which their sources may have forgotten (rule T3). It is stored
+// first: once they are open, nobody could tell.
+func (r *running) markMissed(ctx context.Context, stopping []topicMirror) error {
+	store := map[kafka.TopicID]plan.Problem{}
+	var ids []kafka.TopicID
+	for _, m := range stopping {
+		if p, is := r.missedAtStop(m); is {
+			store[m.topic.ID] = p
+			ids = append(ids, m.topic.ID)
+			r.ls.env.Logger.Warn("deletions may be missing", "link", r.name, "topic", m.topic.Name, "code", p.Code, "error", p.Text)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	err := r.ls.updateMirrors(ctx, ids, func(_ *meta.Image, rec *meta.Mirror) bool {
+		rec.Error, rec.ErrorText = store[rec.Topic].Code, store[rec.Topic].Text
+		return true
+	})
+	if err != nil {
+		r.stopFailed(ids, "store that deletions may be missing", err)
+	}
+	return err
+}
+
+// missedAtStop says whether a mirror that is being stopped must be marked so; one that is stays so.
+func (r *running) missedAtStop(m topicMirror) (p plan.Problem, missed bool) {
+	if m.rec.Error == string(mirror.DeletionsMissed) || !plan.Compacts(m.topic.Configs["cleanup.policy"]) {
+		return p, false
+	}
+	ends := r.logEnds(m)
+	if !slices.ContainsFunc(ends, func(end kafka.Offset) bool { return end != kafka.NoOffset }) {
+		return p, false // a source that was frozen for a reversal, or a stop that was carried out before
+	}
+	now := r.ls.env.Now()
+	return plan.MissedAtStop(r.lastLevel(m, now), ends, now, deleteRetention(m.topic.Configs))
+}
+
+// logEnds are the log ends of a topic's partitions, -1 for one that is no mirror now.
+func (r *running) logEnds(m topicMirror) []kafka.Offset {
+	ends := make([]kafka.Offset, m.topic.Partitions)
+	for p := range m.topic.Partitions {
+		ends[p] = kafka.NoOffset
+		part := r.ls.env.Partitions.Mirror(kafka.PartitionID{Topic: m.topic.ID, Partition: p})
+		if part == nil {
+			continue
+		}
+		if at := part.Offsets(); at.Role == meta.RoleMirror {
+			ends[p] = at.LogEnd
+		}
+	}
+	return ends
+}
+
+// levelAt reports whether all partitions have all of the source, and when the one that heard of it longest ago did.
+func (r *running) levelAt(m topicMirror) (at time.Time, is bool) {
+	at = r.ls.env.Now()
 	r.mu.Lock()
 	pool, may := r.pool, r.mayFetch()
 	r.mu.Unlock()
 	if pool == nil || !may {
-		return false
+		return at, false
 	}
 	for p := range m.topic.Partitions {
 		s := pool.Status(kafka.TopicPartition{Topic: m.topic.Name, Partition: p})
 		if s.LagRecords != 0 || s.Fault != fetcher.NoFault || s.LastContact.IsZero() || r.ls.env.Now().Sub(s.LastContact) > r.settingsNow().probePeriod+time.Minute {
-			return false
+			return at, false
+		}
+		if s.LastContact.Before(at) {
+			at = s.LastContact
 		}
 	}
-	return true
+	return at, true
 }
 
 // deleteRetention is how long tombstones are kept: the source's value, as it is synced, or Kafka's default.

@@ -2,14 +2,17 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/hawserio/hawser/kafka"
 )
 
 // Level is when a mirror of a compacted topic last stood at its source's end.
 type Level struct {
-	At    time.Time
-	Slack time.Duration // how much later it may have been: what was stored is older than what was seen
+	At   time.Time      // at the latest: what was stored is older than what was seen
+	Ends []kafka.Offset // of its partitions then, exclusive; nil where that is not known
 }
 
 // Compacts reports whether a cleanup.policy compacts.
@@ -23,10 +26,30 @@ func LevelStoredEvery(deleteRetention time.Duration) time.Duration {
 // MissedDeletions says whether the source may have removed tombstones that the mirror never saw (rule T3): it is level again at now, and was not
 // for longer than the source keeps a tombstone. Keys whose deletion was missed are here for ever, and a failover brings them back.
 func MissedDeletions(last Level, now time.Time, deleteRetention time.Duration) (Problem, bool) {
-	gap := now.Sub(last.At) - last.Slack
+	gap := now.Sub(last.At)
 	if last.At.IsZero() || gap <= deleteRetention {
 		return Problem{}, false
 	}
 	return Problem{codeDeletionsMissed, fmt.Sprintf("the mirror did not stand at its source's end for %v, from %s on, which is longer than delete.retention.ms (%v): tombstones may have been removed at the source before they were mirrored",
 		gap.Round(time.Second), last.At.UTC().Format(time.RFC3339), deleteRetention)}, true
+}
+
+// MissedAtStop says the same of a mirror that stops at ends, level or not: what it has taken since it was level may have come without the
+// tombstones between. One that took nothing is what it was.
+func MissedAtStop(last Level, ends []kafka.Offset, now time.Time, deleteRetention time.Duration) (Problem, bool) {
+	if last.Ends != nil && slices.Equal(last.Ends, ends) {
+		return Problem{}, false
+	}
+	return MissedDeletions(last, now, deleteRetention)
+}
+
+// RestoredLevel is since when a topic that is being restored counts as level with its peer, which stopped at stopped: since
+// then where the peer's cleaner went beyond what stays here; else the peer has removed nothing yet that is missing here.
+func RestoredLevel(cuts []Cut, peer []LogFacts, stopped, now time.Time) time.Time {
+	for p, cut := range cuts {
+		if cut.To != kafka.NoOffset && p < len(peer) && peer[p].CleanedTo > cut.To && stopped.Before(now) {
+			return stopped
+		}
+	}
+	return now
 }

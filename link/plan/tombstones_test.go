@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hawserio/hawser/kafka"
 )
 
 // TestT3_MissedDeletions is the rule about mirrors of compacted topics that were behind for too long.
@@ -18,13 +20,43 @@ func TestT3_MissedDeletions(t *testing.T) {
 	}{
 		{"within the retention", Level{At: begun}, day, false},
 		{"past it", Level{At: begun}, day + time.Second, true},
-		{"perhaps past it: what was stored may be older than what was seen", Level{At: begun, Slack: time.Minute}, day + time.Minute, false},
-		{"past it all the same", Level{At: begun, Slack: time.Minute}, day + 2*time.Minute, true},
 		{"never seen level before", Level{}, 100 * day, false},
 	} {
 		p, got := MissedDeletions(c.last, begun.Add(c.gap), day)
 		if got != c.want || got && (p.Code != "DELETIONS_MAY_BE_MISSING" || !strings.Contains(p.Text, "2026-01-02T03:04:05Z")) {
 			t.Errorf("%s: %v %v", c.name, got, p)
+		}
+	}
+	taken := Level{At: begun, Ends: []kafka.Offset{5, 7}}
+	for _, c := range []struct {
+		name string
+		last Level
+		ends []kafka.Offset
+		gap  time.Duration
+		want bool
+	}{
+		{"it took nothing since", taken, []kafka.Offset{5, 7}, 3 * day, false},
+		{"it took something, within the retention", taken, []kafka.Offset{5, 8}, day, false},
+		{"it took something past it", taken, []kafka.Offset{5, 8}, day + time.Second, true},
+		{"nobody knows what it took", Level{At: begun}, []kafka.Offset{5, 7}, day + time.Second, true},
+	} {
+		if _, got := MissedAtStop(c.last, c.ends, begun.Add(c.gap), day); got != c.want {
+			t.Errorf("stopped, %s: %v", c.name, got)
+		}
+	}
+	stopped := begun.Add(-time.Hour)
+	for _, c := range []struct {
+		name  string
+		cut   kafka.Offset
+		peer  LogFacts
+		since time.Time
+	}{
+		{"the peer's cleaner was not beyond the cut", 10, LogFacts{CleanedTo: 10}, begun},
+		{"it was", 10, LogFacts{CleanedTo: 11}, stopped},
+		{"all is copied again", kafka.NoOffset, LogFacts{CleanedTo: 11}, begun},
+	} {
+		if got := RestoredLevel([]Cut{{To: c.cut}}, []LogFacts{c.peer}, stopped, begun); !got.Equal(c.since) {
+			t.Errorf("restored, %s: level since %v", c.name, got)
 		}
 	}
 	for retention, want := range map[time.Duration]time.Duration{0: time.Minute, 30 * time.Minute: 3 * time.Minute, day: 10 * time.Minute} {
