@@ -72,6 +72,7 @@ type cleaning struct {
 	policy     retain.Policy
 	generation int64
 	facts      retain.Facts
+	stable     kafka.Offset // all transactions with records below it are decided
 	done       Compacted
 }
 
@@ -146,7 +147,11 @@ func (c *cleaning) pass(from, to kafka.Offset) error {
 	if f.To() <= from {
 		return fmt.Errorf("no batch was found in [%d, %d)", from, to)
 	}
-	if err := c.alone(func() error { return p.log.BeginCleaning(f.To()) }); err != nil {
+	used, err := c.used(f)
+	if err != nil {
+		return err
+	}
+	if err := c.alone(func() error { return p.log.BeginCleaning(used) }); err != nil {
 		return err
 	}
 	segments := p.segments()
@@ -172,6 +177,7 @@ func (c *cleaning) pass(from, to kafka.Offset) error {
 // gatherFacts needs order.
 func (c *cleaning) gatherFacts() error {
 	p := c.p
+	c.stable = p.Offsets().LastStable
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.facts = retain.Facts{
@@ -218,6 +224,36 @@ func (c *cleaning) learn(f *retain.Filter, from, to kafka.Offset) error {
 		return fmt.Errorf("%w: the log start moved: %w", ErrCleanAborted, err)
 	}
 	return err
+}
+
+// used is above the highest offset that this pass relies on: of what it learned, and of the markers that decide the transactions which
+// reach past it. Were the log cut between the two, such a transaction might end otherwise (rule T2).
+func (c *cleaning) used(f *retain.Filter) (kafka.Offset, error) {
+	open := f.Undecided()
+	if len(open) == 0 {
+		return f.To(), nil
+	}
+	used := max(f.To(), c.stable) // for those that a jump has ended, without a marker
+	err := c.p.log.Scan(f.To(), true, func(b batch.Batch) error {
+		if b.BaseOffset() >= c.stable {
+			return errLearned
+		}
+		if b.IsControl() {
+			delete(open, b.ProducerID())
+		}
+		if len(open) > 0 {
+			return nil
+		}
+		used = b.NextOffset()
+		return errLearned
+	})
+	switch {
+	case err == nil || errors.Is(err, errLearned):
+		return used, nil
+	case errors.Is(err, commitlog.ErrOutOfRange):
+		return 0, fmt.Errorf("%w: the log start moved: %w", ErrCleanAborted, err)
+	}
+	return 0, err
 }
 
 // rewrite makes one segment of a group and swaps it in.

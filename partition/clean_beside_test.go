@@ -92,7 +92,7 @@ func TestReadersWritersAndOrdersBesideCleanings(t *testing.T) {
 		}
 		if i%6 == 5 {
 			o := p.Offsets()
-			if err := p.TruncateMirror(ctx, o.Generation, o.LogEnd-10, "test"); err != nil && !errors.Is(err, ErrStale) {
+			if _, err := p.TruncateMirror(ctx, o.Generation, o.LogEnd-10, "test"); err != nil && !errors.Is(err, ErrStale) {
 				t.Fatal(err)
 			}
 			cut++

@@ -296,15 +296,38 @@ func TestT2_ACutBelowWhatTheCleanerUsedEmptiesTheMirror(t *testing.T) {
 	}
 	b.reopen()
 	p := b.p(0)
-	b.must(p.TruncateMirror(t.Context(), p.Offsets().Generation, 5, "test"))
+	b.must(errOf(p.TruncateMirror(t.Context(), p.Offsets().Generation, 5, "test")))
 	wantOffsets(t, p, 0, 5, 5, 5) // at what was used: nothing of it is lost
-	b.must(p.TruncateMirror(t.Context(), p.Offsets().Generation, 4, "test"))
+	kept, err := p.TruncateMirror(t.Context(), p.Offsets().Generation, 4, "test")
+	b.must(err)
+	if kept != 4 {
+		t.Errorf("%d is said to be kept, which is to come again, want 4", kept)
+	}
 	wantOffsets(t, p, 0, 0, 0, 0)
 	if p.CleanedTo() != 0 {
 		t.Errorf("cleaned to %d in an empty log", p.CleanedTo())
 	}
 	b.mustMirror(0, b.keyed(3, batch.Spec{LeaderEpoch: 1}, kv{"k", "w"}))
 	wantOffsets(t, p, 0, 4, 4, 4)
+}
+
+// A transaction's record may have removed an older one, thanks to a marker that lies above what was cleaned: without the marker the
+// transaction may end otherwise, and both would be gone.
+func TestT2_ACutBelowAMarkerThatTheCleanerReliedOnEmptiesTheMirror(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	b.compacting(100)
+	x := foreignID(1)
+	b.put(batch.Spec{}, kv{"k", "v1"})
+	b.put(batch.Spec{ProducerID: x, Transactional: true}, kv{"k", "v2"})
+	b.put(batch.Spec{}, kv{"j", "w1"})
+	b.mustMirror(0, markerBatch(3, 0, x, 0, batch.Commit, 1))
+	p := b.p(0)
+	done := b.compact()
+	if done.To != 3 || done.Removed != 1 || p.CleanedTo() != 4 {
+		t.Fatalf("cleaned %+v, noted %d", done, p.CleanedTo())
+	}
+	b.must(errOf(p.TruncateMirror(t.Context(), p.Offsets().Generation, 3, "test")))
+	wantOffsets(t, p, 0, 0, 0, 0)
 }
 
 func TestC37_AConfigChangeAbortsACleaning(t *testing.T) {
@@ -359,7 +382,7 @@ func TestACutAbortsACleaning(t *testing.T) {
 	steps := 0
 	_, err := p.Compact(t.Context(), time.UnixMilli(b.nowMs), Compaction{KeyBytes: 1 << 20, Pace: func(int) {
 		if steps++; steps == 25 {
-			b.must(p.TruncateMirror(t.Context(), p.Offsets().Generation, 30, "test"))
+			b.must(errOf(p.TruncateMirror(t.Context(), p.Offsets().Generation, 30, "test")))
 		}
 	}})
 	if !errors.Is(err, ErrCleanAborted) {

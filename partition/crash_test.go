@@ -131,7 +131,7 @@ func (w *world) stepMirror() {
 	case roll < 18:
 		cut := max(o.LogStart, o.LogEnd-kafka.Offset(w.rng.IntN(10)))
 		w.pend(nil, w.boundary(cut), false)
-		w.must(p.TruncateMirror(w.t.Context(), o.Generation, cut, "test"))
+		w.must(errOf(p.TruncateMirror(w.t.Context(), o.Generation, cut, "test")))
 		end := p.Offsets().LogEnd
 		w.settled(slices.DeleteFunc(slices.Clone(w.content), func(b batch.Batch) bool { return b.NextOffset() > end }))
 		w.epoch++

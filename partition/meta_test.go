@@ -58,7 +58,7 @@ func TestOverRealMetadata(t *testing.T) {
 		}
 	}
 	first := o.Get(kafka.PartitionID{Topic: ids[0]})
-	if err := first.TruncateMirror(t.Context(), 0, 5, "test"); err != nil {
+	if _, err := first.TruncateMirror(t.Context(), 0, 5, "test"); err != nil {
 		t.Fatal(err)
 	}
 	// One topic that metadata does not know any more does not keep the others from being stopped.

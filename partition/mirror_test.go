@@ -322,6 +322,46 @@ func TestC02_LogStartFollowsTheSource(t *testing.T) {
 	b.must(p.Err())
 }
 
+// As rule D5: the log start passes a transaction's records, whose end may never come here.
+func TestD5_LogStartPassesAnOpenTransaction(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	x, y := foreignID(1), foreignID(2)
+	b.mustMirror(0, made{base: 0, id: x, txn: true}.build(t), made{base: 1, id: y, txn: true}.build(t),
+		made{base: 2, id: y, txn: true, sequence: 1}.build(t), made{base: 3}.build(t))
+	p := b.p(0)
+	wantOffsets(t, p, 0, 0, 4, 4)
+	b.must(p.FollowLogStart(t.Context(), 1, 1))
+	wantOffsets(t, p, 1, 1, 4, 4)
+	b.must(p.FollowLogStart(t.Context(), 1, 2))
+	wantOffsets(t, p, 2, 2, 4, 4) // y has a record left
+	b.reopen()
+	p = b.p(0)
+	wantOffsets(t, p, 2, 2, 4, 4)
+	b.must(p.FollowLogStart(t.Context(), 1, 3))
+	for range 2 {
+		wantOffsets(t, b.p(0), 3, 4, 4, 4)
+		b.reopen()
+	}
+	b.mustMirror(0, markerBatch(4, 0, y, 0, batch.Commit, 1), made{base: 5, id: x, txn: true, sequence: 1}.build(t))
+	wantOffsets(t, b.p(0), 3, 5, 6, 6)
+}
+
+// The log start may lie in a batch, whose producer and transaction count from there on.
+func TestD9_ATransactionThatBeginsBelowTheLogStartIsKnownAfterARestart(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	p := b.p(0)
+	_, err := p.JumpTo(t.Context(), p.Offsets().Generation, 3, false)
+	b.must(err)
+	x := foreignID(1)
+	b.mustMirror(0, made{base: 2, id: x, txn: true, values: make([]string, 2)}.build(t))
+	for range 2 {
+		wantOffsets(t, b.p(0), 3, 3, 4, 4)
+		b.reopen()
+	}
+	b.must(b.StopMirrors(t.Context(), []kafka.TopicID{b.topic.ID}, "test"))
+	wantOffsets(t, b.p(0), 3, 5, 5, 5) // with the marker that ends it
+}
+
 // mirrorToCut brings a mirror to 150, in epochs 12 and 13, with a transaction open from 125.
 func (b *bed) mirrorToCut() {
 	b.t.Helper()
@@ -339,7 +379,7 @@ func checkCut(b *bed) error {
 	b.mirrorToCut()
 	published := b.p(0).Offsets().Epoch
 	// 107 lies inside a batch: the cut is at its start.
-	if err := b.p(0).TruncateMirror(b.t.Context(), 1, 107, "the source diverged"); err != nil {
+	if _, err := b.p(0).TruncateMirror(b.t.Context(), 1, 107, "the source diverged"); err != nil {
 		return err
 	}
 	return checkWasCut(b, published)
@@ -393,10 +433,10 @@ func TestReadersKeepTheirBytesUnderACut(t *testing.T) {
 	defer held.Slice.Close()
 	before, err := held.Slice.Bytes()
 	b.must(err)
-	if err := p.TruncateMirror(t.Context(), 9, 100, "test"); !errors.Is(err, ErrStale) {
+	if _, err := p.TruncateMirror(t.Context(), 9, 100, "test"); !errors.Is(err, ErrStale) {
 		t.Fatalf("another generation: %v", err)
 	}
-	b.must(p.TruncateMirror(t.Context(), 1, 100, "test"))
+	b.must(errOf(p.TruncateMirror(t.Context(), 1, 100, "test")))
 	b.mustMirror(0, made{base: 100, epoch: 14, values: make([]string, 50)}.build(t))
 	if after, err := held.Slice.Bytes(); err != nil || !slices.Equal(before, after) {
 		t.Errorf("a reader's bytes changed under the cut: %v", err)
@@ -410,11 +450,26 @@ func TestTruncateBelowTheLogStartEmpties(t *testing.T) {
 	}
 	b.synced(0)
 	b.must(b.p(0).FollowLogStart(t.Context(), 1, 8))
-	b.must(b.p(0).TruncateMirror(t.Context(), 1, 5, "test"))
+	b.must(errOf(b.p(0).TruncateMirror(t.Context(), 1, 5, "test")))
 	wantOffsets(t, b.p(0), 5, 5, 5, 5)
-	b.must(b.p(0).TruncateMirror(t.Context(), 2, 5, "again"))
+	b.must(errOf(b.p(0).TruncateMirror(t.Context(), 2, 5, "again")))
 	if got := b.p(0).Offsets().Generation; got != 2 {
 		t.Errorf("a cut of nothing raised the generation to %d", got)
+	}
+}
+
+// What group offsets are lowered to is where the cut falls, not where it was asked for.
+func TestC05_ACutInABatchSaysWhatIsKept(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	b.mustMirror(0, made{base: 0}.build(t), made{base: 1, values: make([]string, 3)}.build(t))
+	kept, err := b.p(0).TruncateMirror(t.Context(), 1, 3, "test")
+	b.must(err)
+	if kept != 1 {
+		t.Errorf("up to %d is said to be kept, want 1", kept)
+	}
+	wantOffsets(t, b.p(0), 0, 1, 1, 1)
+	if kept, err = b.p(0).TruncateMirror(t.Context(), 2, 3, "again"); kept != 1 || err != nil {
+		t.Errorf("the second time %d: %v", kept, err)
 	}
 }
 
@@ -426,7 +481,7 @@ func TestOrderWithUnknownOutcomeIsFinished(t *testing.T) {
 		p := b.p(0)
 		lose := &losingStream{memStream: b.stream, store: stored}
 		b.Owner.storer.stream = lose
-		if err := p.TruncateMirror(t.Context(), 1, 10, "test"); !errors.Is(err, errDown) {
+		if _, err := p.TruncateMirror(t.Context(), 1, 10, "test"); !errors.Is(err, errDown) {
 			t.Fatalf("%v", err)
 		}
 		await(t, p, "the order is finished", func() bool { return p.Offsets().Role == meta.RoleMirror })

@@ -50,7 +50,7 @@ func TestEpochsOfASourceAreRefinedInAHole(t *testing.T) {
 	b.mustMirror(0, made{base: 40, epoch: 4}.build(t))
 	want = append(want, start(4, 40))
 	check()
-	b.must(b.p(0).TruncateMirror(t.Context(), b.p(0).Offsets().Generation, 19, "test"))
+	b.must(errOf(b.p(0).TruncateMirror(t.Context(), b.p(0).Offsets().Generation, 19, "test")))
 	if got := b.p(0).Epochs(); !slices.Equal(got, want[:1]) {
 		t.Errorf("after a cut in the hole %v", got)
 	}

@@ -72,9 +72,10 @@ func (p *Partition) checkMirrorGeneration(generation int64) error {
 
 // TruncateMirror cuts a mirror's log to offset because its source diverged: it stores a
 // strictly greater published epoch first (rule E2), then cuts and wakes readers. The cut is at the
-// end of the last batch that ends at or below offset. A cut below the log start empties the log.
-func (p *Partition) TruncateMirror(ctx context.Context, generation int64, offset kafka.Offset, reason string) error {
-	var c cut
+// end of the last batch that ends at or below offset, kept. A cut below the log start empties the log, and so does one below what the
+// cleaner used (rule T2); kept is the same then, and what lies below it comes again as it was.
+func (p *Partition) TruncateMirror(ctx context.Context, generation int64, offset kafka.Offset, reason string) (kept kafka.Offset, err error) {
+	c := cut{kept: offset}
 	w := &order{p: p, prepare: func() (err error) {
 		if err = p.checkMirrorGeneration(generation); err == nil {
 			c, err = p.planCut(offset)
@@ -88,18 +89,19 @@ func (p *Partition) TruncateMirror(ctx context.Context, generation int64, offset
 		return c.apply(now), nil
 	}
 	if err := p.owner.carryOut(ctx, []*order{w}); err != nil {
-		return err
+		return kafka.NoOffset, err
 	}
 	if c.at < c.logEnd {
 		p.owner.cfg.Logger.Warn("cut a mirror because its source diverged", "topic", p.name.Topic, "partition", p.name.Partition,
 			"from", c.logEnd, "to", c.at, "last_epoch", c.entry.Last, "removed_epochs", c.entry.Dead, "full_copy", c.whole, "reason", reason)
 	}
-	return nil
+	return c.kept, nil
 }
 
 // cut is a truncation that is planned.
 type cut struct {
 	at      kafka.Offset // exclusive end of what stays
+	kept    kafka.Offset // the same before whole; at most the offset asked for
 	logEnd  kafka.Offset // before it
 	visible bool         // readers may have seen what goes
 	whole   bool         // the cleaner used what goes: the partition is emptied
@@ -111,7 +113,7 @@ type cut struct {
 func (p *Partition) planCut(offset kafka.Offset) (cut, error) {
 	marks := p.Offsets()
 	if offset >= marks.LogEnd {
-		return cut{}, errSettled
+		return cut{kept: marks.LogEnd}, errSettled
 	}
 	if offset < 0 {
 		return cut{}, kafka.Errorf(kafka.InvalidRequest, "Partition %s cannot be cut to offset %d.", p.name, offset)
@@ -123,6 +125,7 @@ func (p *Partition) planCut(offset kafka.Offset) (cut, error) {
 			return cut{}, p.storageError("find the place of a cut", err)
 		}
 	}
+	c.kept = c.at
 	if c.at < p.log.CleanedTo() {
 		// What was compacted away for the sake of a record that goes now would be missing: copy all again (rule T2).
 		c.at, c.whole = 0, true

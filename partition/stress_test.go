@@ -36,7 +36,7 @@ func TestC18_NoOffsetShowsTwoValues(t *testing.T) {
 		o := p.Offsets()
 		switch rng.IntN(40) {
 		case 0:
-			b.must(p.TruncateMirror(t.Context(), o.Generation, max(o.LogStart, o.LogEnd-kafka.Offset(rng.IntN(40))), "test"))
+			b.must(errOf(p.TruncateMirror(t.Context(), o.Generation, max(o.LogStart, o.LogEnd-kafka.Offset(rng.IntN(40))), "test")))
 			epoch++
 		case 1:
 			_, err := p.JumpTo(t.Context(), o.Generation, o.LogEnd+kafka.Offset(rng.IntN(9)), rng.IntN(2) == 0)

@@ -351,14 +351,14 @@ func (s *shell) carryOutCut(f *follower, part *partition.Partition) {
 	if s.unlucky(f) {
 		return
 	}
-	err := part.TruncateMirror(s.c.ctx, f.cutGen, v.To, v.Why.Error())
+	kept, err := part.TruncateMirror(s.c.ctx, f.cutGen, v.To, v.Why.Error())
 	s.c.alive()
 	s.c.w.log("%s-%d on %s cut to %d: %v", topicName, f.p, s.c.name, v.To, err)
 	f.cut, f.mend = nil, err != nil
 	if err == nil {
 		f.splice, f.short = true, 0
 		f.cutUnder, f.cutTo = f.cutEpoch, v.To
-		s.noteCut(f.p, v.To)
+		s.noteCut(f.p, kept)
 	}
 	s.part(f.p, mirror.CutDone)
 	s.well(f)

@@ -2,6 +2,7 @@ package retain
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/hawserio/hawser/kafka"
@@ -44,6 +45,7 @@ type Filter struct {
 	aborted map[kafka.ProducerID][]Aborted // by First
 	markers map[kafka.Offset]bool          // of aborted
 	seen    map[kafka.ProducerID]bool      // a batch of its open transaction came by
+	open    map[kafka.ProducerID]bool      // of what was learned: a transaction without its marker
 	scratch []batch.Record
 
 	// Unreadable counts batches that stay as they are because their records cannot be read.
@@ -57,6 +59,7 @@ func NewFilter(facts Facts, from kafka.Offset) *Filter {
 	f := &Filter{
 		facts: facts, keys: NewKeys(facts.KeyBytes), from: from, to: from,
 		aborted: map[kafka.ProducerID][]Aborted{}, markers: map[kafka.Offset]bool{}, seen: map[kafka.ProducerID]bool{},
+		open: map[kafka.ProducerID]bool{},
 	}
 	for _, a := range facts.Aborted {
 		f.aborted[a.Producer] = append(f.aborted[a.Producer], a)
@@ -85,9 +88,19 @@ func (f *Filter) Learn(b batch.Batch) bool {
 			}
 		}
 	}
+	switch {
+	case b.IsControl():
+		delete(f.open, b.ProducerID())
+	case b.IsTransactional() && b.Count() > 0:
+		f.open[b.ProducerID()] = true
+	}
 	f.to = b.NextOffset()
 	return true
 }
+
+// Undecided are the producers whose transactions reach past To: what becomes of their records below it is decided by markers above. The
+// map is the caller's.
+func (f *Filter) Undecided() map[kafka.ProducerID]bool { return maps.Clone(f.open) }
 
 // To is the end, exclusive, of what was learned: nothing at or above it is touched, and no record at or
 // above it was used as a newer value.

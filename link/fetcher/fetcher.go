@@ -89,7 +89,7 @@ type Target interface {
 	AppendMirrored(ctx context.Context, m partition.Mirrored) error
 	FollowLogStart(ctx context.Context, generation int64, source kafka.Offset) error
 	JumpTo(ctx context.Context, generation int64, offset kafka.Offset, keep bool) (lost int64, err error)
-	TruncateMirror(ctx context.Context, generation int64, offset kafka.Offset, reason string) error
+	TruncateMirror(ctx context.Context, generation int64, offset kafka.Offset, reason string) (kept kafka.Offset, err error)
 	Epochs() []kafka.EpochStart
 	EpochEnd(epoch kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset)
 	RefineEpochs(generation int64, starts []kafka.EpochStart) error

@@ -134,13 +134,17 @@ func (q *part) jump(f plan.Histories) {
 
 // truncate cuts what the source lost (rule E2, case C05).
 func (q *part) truncate(f plan.Histories, v plan.Aligned) {
-	err := q.target(func() error { return q.Target.TruncateMirror(q.ctx, f.Generation, v.To, v.Why.Error()) })
+	var kept kafka.Offset
+	err := q.target(func() (err error) {
+		kept, err = q.Target.TruncateMirror(q.ctx, f.Generation, v.To, v.Why.Error())
+		return err
+	})
 	if q.targetFailed(err, fmt.Sprintf("truncate to %d", v.To)) {
 		return
 	}
 	q.splice, q.last.known, q.short = true, false, 0
 	q.cutUnder, q.cutTo = f.SourceEpoch, v.To
-	q.pool.tell(Event{Mirror: q.Mirror, Kind: "truncated", From: f.MirrorEnd, To: v.To, Epoch: f.SourceEpoch, Err: v.Why})
+	q.pool.tell(Event{Mirror: q.Mirror, Kind: "truncated", From: f.MirrorEnd, To: kept, Epoch: f.SourceEpoch, Err: v.Why})
 	q.well()
 }
 

@@ -177,11 +177,11 @@ func (t *Target) JumpTo(_ context.Context, generation int64, offset kafka.Offset
 }
 
 // TruncateMirror is partition.Partition's.
-func (t *Target) TruncateMirror(_ context.Context, generation int64, offset kafka.Offset, _ string) error {
+func (t *Target) TruncateMirror(_ context.Context, generation int64, offset kafka.Offset, _ string) (kafka.Offset, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if generation != t.o.Generation {
-		return partition.ErrStale
+		return kafka.NoOffset, partition.ErrStale
 	}
 	t.cuts = append(t.cuts, offset)
 	t.batches = slices.DeleteFunc(t.batches, func(b batch.Batch) bool { return b.NextOffset() > offset })
@@ -192,7 +192,7 @@ func (t *Target) TruncateMirror(_ context.Context, generation int64, offset kafk
 	t.o.LogEnd = min(t.o.LogEnd, offset)
 	t.o.HighWatermark, t.o.LastStable = min(t.o.HighWatermark, offset), min(t.o.LastStable, offset)
 	t.note()
-	return nil
+	return min(offset, t.o.LogEnd), nil
 }
 
 // Cuts is the offsets the log was truncated to, in order.
