@@ -59,7 +59,11 @@ func (p *Partition) Dirt(now time.Time) (d retain.Dirt, worth bool) {
 	if marks.Role != meta.RoleOpen && marks.Role != meta.RoleMirror {
 		return retain.Dirt{}, false
 	}
-	d = policy.Dirt(p.segments(), p.log.DirtyFrom(), marks.LastStable, now.UnixMilli())
+	stable := marks.LastStable
+	if plantCleanedAboveStable {
+		stable = marks.HighWatermark
+	}
+	d = policy.Dirt(p.segments(), p.log.DirtyFrom(), stable, now.UnixMilli())
 	return d, policy.Worth(d)
 }
 
@@ -230,7 +234,7 @@ func (c *cleaning) learn(f *retain.Filter, from, to kafka.Offset) error {
 // reach past it. Were the log cut between the two, such a transaction might end otherwise (rule T2).
 func (c *cleaning) used(f *retain.Filter) (kafka.Offset, error) {
 	open := f.Undecided()
-	if len(open) == 0 {
+	if len(open) == 0 || plantMarkersNotUsed {
 		return f.To(), nil
 	}
 	used := max(f.To(), c.stable) // for those that a jump has ended, without a marker

@@ -20,4 +20,7 @@ const (
 	plantCutSkipped              = false // a restore cuts nothing off (rule T7)
 	plantJumpLeavesTransactions  = false // a jump leaves transactions open whose end it passed over (rule D5)
 	plantSyncSkipped             = false // nothing is made durable before it is shown (rule D2)
+	plantCleanedAboveStable      = false // the cleaner looks above the last stable offset (rule T2)
+	plantMarkersNotUsed          = false // the cleaner forgets the markers that it relied on (rule T2)
+	plantCleanedMirrorCut        = false // a mirror is cut below what its cleaner used (rule T2)
 )

@@ -22,6 +22,9 @@ var (
 	plantCutSkipped              = planted("cut-skipped")
 	plantJumpLeavesTransactions  = planted("jump-leaves-transactions")
 	plantSyncSkipped             = planted("sync-skipped")
+	plantCleanedAboveStable      = planted("cleaned-above-stable")
+	plantMarkersNotUsed          = planted("markers-not-used")
+	plantCleanedMirrorCut        = planted("cleaned-mirror-cut")
 )
 
 func planted(fault string) bool { return os.Getenv("HAWSER_PLANT") == fault }

@@ -126,7 +126,7 @@ func (p *Partition) planCut(offset kafka.Offset) (cut, error) {
 		}
 	}
 	c.kept = c.at
-	if c.at < p.log.CleanedTo() {
+	if c.at < p.log.CleanedTo() && !plantCleanedMirrorCut {
 		// What was compacted away for the sake of a record that goes now would be missing: copy all again (rule T2).
 		c.at, c.whole = 0, true
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/hawserio/hawser/internal/plant"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
 )
@@ -193,7 +194,7 @@ func (f *Filter) keep(b batch.Batch, records []batch.Record) (kept []batch.Recor
 			continue
 		case f.keys.Newest(r.Key) > r.Offset:
 			continue
-		case r.Value == nil && expired:
+		case r.Value == nil && (expired || plant.On("tombstones-early")):
 			continue
 		}
 		tombstones = tombstones || r.Value == nil

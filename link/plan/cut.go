@@ -130,6 +130,7 @@ func FindCut(mine, peer LogFacts, common kafka.Offset, unseen bool) Cut {
 		return full(common, common, fmt.Sprintf("the other side begins at offset %d, above what both sides are known to have", peer.Start))
 	case mine.Start > common || mine.Start == common && mine.Start > peer.Start:
 		return full(common, min(common, partedBy(mine, peer)), fmt.Sprintf("it begins at offset %d, above what both sides have", mine.Start))
+	case plant.On("cleaner-trusted"): // rule T2
 	case mine.CleanedTo > common && mine.End > common:
 		return full(common, common, fmt.Sprintf("its cleaner has used records up to offset %d, which go, to remove others", mine.CleanedTo))
 	case unseen:
@@ -143,7 +144,7 @@ func FindCut(mine, peer LogFacts, common kafka.Offset, unseen bool) Cut {
 		return full(common, common, fmt.Sprintf("no batch below offset %d can be compared", common))
 	case compared == 0 && common == peer.Start && peer.Start > mine.Start:
 		return full(common, common, fmt.Sprintf("the other side begins at offset %d, so that nothing below can be compared", peer.Start))
-	case mine.CleanedTo > to && mine.End > to:
+	case mine.CleanedTo > to && mine.End > to && !plant.On("cleaner-trusted"):
 		return full(to, to, fmt.Sprintf("its cleaner has used records up to offset %d, which go, to remove others", mine.CleanedTo))
 	}
 	if plant.On("groups-at-the-end") { // rule T8

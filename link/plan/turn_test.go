@@ -183,3 +183,24 @@ func TestDrainedWantsEveryPartition(t *testing.T) {
 		t.Error("more than was frozen is beyond")
 	}
 }
+
+// TestR4_T1_ATurnIsNotForgottenForAnother: what is left to be done for a topic's last turn is known from its record alone.
+func TestR4_T1_ATurnIsNotForgottenForAnother(t *testing.T) {
+	for _, c := range []struct {
+		event           mirror.Event
+		frozen, pledged bool
+		refused         bool
+	}{
+		{mirror.ReverseAsked, false, false, false},
+		{mirror.RestoreAsked, false, false, false},
+		{mirror.ReverseAsked, true, false, true},
+		{mirror.RestoreAsked, true, false, true},
+		{mirror.ReverseAsked, false, true, true},
+		{mirror.RestoreAsked, false, true, false}, // the same side is asked for the next pledge
+	} {
+		err := MayTurn("t", c.event, c.frozen, c.pledged)
+		if c.refused != (kafka.CodeOf(err) == kafka.ReassignmentInProgress) || !c.refused && err != nil {
+			t.Errorf("%v, frozen %v, pledged %v: %v", c.event, c.frozen, c.pledged, err)
+		}
+	}
+}
