@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hawserio/hawser/link/mirror"
@@ -18,6 +20,30 @@ const (
 type counts struct {
 	topics [topicStates][topicEvents]int
 	parts  [parts][partEvents]int
+}
+
+// quietCells are the cells in which nothing happens: the event is refused, or changes nothing.
+type quietCells struct {
+	topics [topicStates][topicEvents]bool
+	parts  [parts][partEvents]bool
+}
+
+var quiet = findQuiet()
+
+func findQuiet() (q quietCells) {
+	for s := range topicStates {
+		for e := range topicEvents {
+			next, effects, err := mirror.Step(s, e)
+			q.topics[s][e] = err != nil || next == s && len(effects) == 0
+		}
+	}
+	for p := range parts {
+		for e := range partEvents {
+			next, err := mirror.StepPart(p, e)
+			q.parts[p][e] = err != nil || next == p
+		}
+	}
+	return q
 }
 
 // Cells adds up the counts of many schedules.
@@ -48,24 +74,27 @@ func (c *Cells) add(one *counts) {
 	}
 }
 
-// Below lists the cells that were hit fewer than so many times.
-func (c *Cells) Below(least int) []string {
+// Cell is one cell of a table, and how often it was hit.
+type Cell struct {
+	Name string
+	Hits int
+}
+
+// Rarest lists the n cells that were hit least, rarest first.
+func (c *Cells) Rarest(n int) []Cell {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var list []string
+	var list []Cell
 	for s := range c.sum.topics {
-		for e, n := range c.sum.topics[s] {
-			if n < least {
-				list = append(list, fmt.Sprintf("topic %v x %v: %d", mirror.State(s), mirror.Event(e), n))
-			}
+		for e, hits := range c.sum.topics[s] {
+			list = append(list, Cell{fmt.Sprintf("topic %v x %v", mirror.State(s), mirror.Event(e)), hits})
 		}
 	}
 	for p := range c.sum.parts {
-		for e, n := range c.sum.parts[p] {
-			if n < least {
-				list = append(list, fmt.Sprintf("partition %v x %v: %d", mirror.Part(p), mirror.PartEvent(e), n))
-			}
+		for e, hits := range c.sum.parts[p] {
+			list = append(list, Cell{fmt.Sprintf("partition %v x %v", mirror.Part(p), mirror.PartEvent(e)), hits})
 		}
 	}
-	return list
+	slices.SortStableFunc(list, func(a, b Cell) int { return cmp.Compare(a.Hits, b.Hits) })
+	return list[:min(n, len(list))]
 }

@@ -22,7 +22,8 @@ type producer struct {
 	inTxn    bool
 	retry    batch.Batch // sent, and not answered: to be sent again as it is
 	record   int
-	dead     bool // a fatal error
+	count    int32 // records in it
+	dead     bool  // a fatal error
 	// wrote is the topics on which its sequences were taken here, and not by a mirror.
 	wrote map[kafka.TopicID]bool
 }
@@ -95,9 +96,15 @@ func (pr *producer) build() {
 		record.Value = nil
 		record.Headers = []batch.Header{{Key: value}}
 	}
+	records := []batch.Record{record}
+	for w.profile.compact && len(records) < 3 && w.chance(2) {
+		_, value := w.value()
+		records = append(records, batch.Record{Offset: kafka.Offset(len(records)), Key: fmt.Appendf(nil, "k%d", w.random.IntN(4)), Value: value, Timestamp: record.Timestamp})
+	}
+	pr.count = int32(len(records))
 	b, err := batch.Build(batch.Spec{
 		ProducerID: pr.id, ProducerEpoch: pr.epoch, BaseSequence: pr.sequence, Transactional: pr.kind == transactionalProducer,
-	}, []batch.Record{record})
+	}, records)
 	if err != nil {
 		panic(err)
 	}
@@ -160,7 +167,7 @@ func (s *seen) containing(offset kafka.Offset) *node {
 func (pr *producer) stored() {
 	pr.retry = nil
 	if pr.kind != plainProducer {
-		pr.sequence++
+		pr.sequence += pr.count
 	}
 }
 

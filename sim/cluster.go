@@ -228,7 +228,7 @@ func (c *cluster) start() {
 }
 
 func (c *cluster) open() {
-	err := c.owner.Open(&c.topic.Topic, &meta.Partitions{Topic: c.topic.ID, List: slices.Clone(c.topic.parts.List)}, c.topicConfig())
+	err := c.owner.Open(&c.topic.Topic, &meta.Partitions{Topic: c.topic.ID, List: slices.Clone(c.topic.parts.List)}, c.topicConfig(c.w.profile.compact))
 	c.alive()
 	if err != nil {
 		c.w.violate("NoStuckState", "%s does not open its topic: %v", c.name, err)
@@ -239,18 +239,21 @@ func (c *cluster) open() {
 		if err := c.part(p).Err(); err != nil {
 			c.w.violate("NoStuckState", "%s-%d on %s is out of service: %v", topicName, p, c.name, err)
 		}
+		if c.w.profile.compact {
+			c.w.cleaned(c, p, c.part(p)) // a crash may have come in the middle of a cleaning
+		}
 	}
 }
 
-func (c *cluster) topicConfig() partition.TopicConfig {
+func (c *cluster) topicConfig(compact bool) partition.TopicConfig {
 	return partition.TopicConfig{
 		Log:                  commitlog.Config{SegmentBytes: c.w.profile.segment, IndexInterval: 4096, SegmentAge: time.Hour},
 		MaxMessageBytes:      1 << 20,
 		TimestampBeforeMaxMs: math.MaxInt64,
 		TimestampAfterMaxMs:  math.MaxInt64,
 		Compression:          "producer",
-		Compacted:            c.w.profile.compact,
-		Retain:               retain.Policy{Compact: c.w.profile.compact},
+		Compacted:            compact,
+		Retain:               retain.Policy{Compact: compact, DeleteRetentionMs: deleteRetention.Milliseconds()},
 	}
 }
 

@@ -64,6 +64,7 @@ func (s *shell) fence() bool {
 			closed = append(closed, p)
 		}
 	}
+	s.markMissed()
 	err := c.owner.StopMirrors(c.ctx, []kafka.TopicID{c.topic.ID}, "link")
 	c.alive()
 	c.w.settle()

@@ -33,6 +33,7 @@ type follower struct {
 	fault    plan.Fault
 	since    time.Time
 	start    kafka.Offset // the source's log start as last heard
+	contact  time.Time    // when the question was asked that was answered last
 	level    bool         // the source had nothing more when last asked
 	heard    bool         // the source has answered since fetching began
 }
@@ -70,7 +71,7 @@ func (s *shell) advance(f *follower) {
 	case f.cut != nil:
 		s.carryOutCut(f, part)
 	case f.mend:
-		if s.c.w.reaches(s.c, source) {
+		if s.c.w.reaches(s.c, source) && (s.c.w.calm || !s.c.w.chance(4)) {
 			s.align(f, part, source)
 		} else {
 			s.fault(f, plan.SourceUnreachable)
@@ -93,7 +94,7 @@ func (s *shell) ask(f *follower, part *partition.Partition, source *cluster) {
 		}
 	}
 	o := part.Offsets()
-	if f.start > o.LogStart && !f.splice && o.HighWatermark > o.LogStart {
+	if !c.w.profile.holes && f.start > o.LogStart && !f.splice && o.HighWatermark > o.LogStart {
 		err := part.FollowLogStart(s.c.ctx, o.Generation, f.start)
 		c.alive()
 		if err != nil && !errors.Is(err, partition.ErrStale) {
@@ -122,6 +123,7 @@ func (s *shell) ask(f *follower, part *partition.Partition, source *cluster) {
 		}
 	}
 	id := c.topic.ID
+	a.at = c.now()
 	c.w.send(c, source, "fetch", func() {
 		answer := source.serve(a)
 		source.alive()
@@ -183,7 +185,7 @@ func (s *shell) answered(a ask, answer fetched) {
 		}
 		return
 	}
-	f.serial, f.heard = 0, true
+	f.serial, f.heard, f.contact = 0, true, a.at
 	switch {
 	case answer.err != nil:
 		s.refused(f, answer.err)
@@ -256,6 +258,7 @@ func (s *shell) store(f *follower, part *partition.Partition, a ask, answer fetc
 	case err == nil:
 		f.noEpoch = f.reread
 		s.well(f)
+		f.level = answer.high <= part.Offsets().LogEnd
 		s.part(f.p, mirror.Behind)
 	case errors.Is(err, partition.ErrStale):
 	case errors.Is(err, partition.ErrEpochBack):
@@ -268,9 +271,13 @@ func (s *shell) store(f *follower, part *partition.Partition, a ask, answer fetc
 }
 
 func (s *shell) append(part *partition.Partition, a ask, answer fetched) error {
+	now := part.Offsets().Generation
 	err := part.AppendMirrored(s.c.ctx, partition.Mirrored{Generation: a.generation, FetchedAt: a.offset, Batches: slices.Clone(answer.batches)})
 	s.c.alive()
 	s.c.w.log("%s-%d on %s takes %d bytes at %d: %v", topicName, a.partition, s.c.name, len(answer.batches), a.offset, err)
+	if err == nil && a.generation != now {
+		s.c.w.violate("D3", "%s-%d on %s, in generation %d, takes what was fetched for generation %d", topicName, a.partition, s.c.name, now, a.generation)
+	}
 	return err
 }
 
@@ -296,7 +303,7 @@ func (s *shell) align(f *follower, part *partition.Partition, source *cluster) {
 	case plan.LookAgain:
 		f.mend, f.splice = false, f.splice || v.Prove
 	case plan.Jump:
-		_, err := part.JumpTo(s.c.ctx, h.Generation, h.SourceStart, false)
+		_, err := part.JumpTo(s.c.ctx, h.Generation, h.SourceStart, s.c.w.profile.holes)
 		s.c.alive()
 		if err == nil {
 			f.mend, f.splice, f.noEpoch = false, true, true
@@ -371,7 +378,7 @@ func (s *shell) unlucky(f *follower) bool {
 		return false
 	}
 	switch n := w.random.IntN(16); {
-	case n < 6:
+	case n < 5:
 		s.fault(f, plan.TargetFailed)
 	case n < 10:
 		s.find(mirror.SourceFailed)

@@ -31,6 +31,9 @@ func (c *cluster) offsetsOf(group string) []kafka.Offset {
 
 // setCommit stores one.
 func (c *cluster) setCommit(group string, p int32, to commit) {
+	if role := c.topic.parts.List[p].Role; to.synced && role != meta.RoleMirror {
+		c.w.violate("G1", "group %s is set to %d of %s-%d on %s by a copy from the source, and that is %s", group, to.offset, topicName, p, c.name, role)
+	}
 	list := c.topic.groups[group]
 	for len(list) < int(c.topic.Partitions) {
 		list = append(list, commit{offset: kafka.NoOffset})
@@ -46,7 +49,7 @@ func (c *cluster) clamp(ends []kafka.Offset) {
 	for _, group := range groupNames {
 		for p, have := range c.topic.groups[group] {
 			if p < len(ends) && have.offset > ends[p] {
-				have.offset, have.cut = ends[p], false
+				have.offset, have.cut, have.synced = ends[p], false, false
 				c.setCommit(group, int32(p), have)
 			}
 		}
@@ -58,8 +61,9 @@ func (s *shell) noteCut(p int32, to kafka.Offset) {
 	if known, is := s.cuts[p]; !is || to < known {
 		s.cuts[p] = to
 	}
+	end := s.c.part(p).Offsets().HighWatermark // below the cut where all is copied again (rule T2)
 	for _, group := range groupNames {
-		if list := s.c.topic.groups[group]; int(p) < len(list) && list[p].offset > to {
+		if list := s.c.topic.groups[group]; int(p) < len(list) && list[p].offset > min(to, end) {
 			list[p].cut = true
 		}
 	}

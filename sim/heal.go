@@ -36,6 +36,7 @@ func (w *world) heal() {
 	for _, c := range w.clusters {
 		if w.err == nil && c.plain == nil && c.topic != nil {
 			w.quiet(c.mustBeSettled)
+			w.quiet(c.mustBeFree)
 		}
 	}
 	for _, c := range w.clusters {
@@ -190,11 +191,45 @@ func (c *cluster) healingOrder(try int) {
 			c.orderVerb(mirror.FailoverForced)
 		}
 	default:
+		c.mustGoOn()
 		if c.topic.rec.Paused && try == 0 {
 			c.orderVerb(mirror.ResumeAsked)
 			return
 		}
 		c.orderVerb(mirror.FailoverAsked)
+	}
+}
+
+// mustGoOn: a reversal that both sides are in, and nobody holds up, ends by itself.
+func (c *cluster) mustGoOn() {
+	rec := c.topic.rec
+	if rec.turn == nil || rec.Paused || !c.linked || rec.State != mirror.PendingSynchronize && rec.State != mirror.PendingHandOver {
+		return
+	}
+	source := rec.upstream
+	if source.plain != nil || source.topic == nil || source.topic.ID != rec.sourceID || !source.linked || source.topic.Partitions != c.topic.Partitions {
+		return
+	}
+	if theirs := source.topic.rec; theirs != nil && theirs.turn != nil && theirs.turn.id == rec.turn.id && !theirs.turn.over {
+		c.w.violate("NoStuckState", "%s does not go on with %s, for which %s is frozen", c.name, rec.turn.id, source.name)
+	}
+}
+
+// mustBeFree: no pledge outlives the restore that it was given to (rule T1).
+func (c *cluster) mustBeFree() {
+	rec := c.topic.rec
+	if rec == nil || rec.pledge == nil {
+		return
+	}
+	asker := rec.pledge.cluster
+	if asker.topic == nil || asker.topic.ID != rec.pledge.topic || asker.topic.rec == nil || !asker.linked || !c.linked {
+		return // nobody is left to give it back; it is asked for with the next order
+	}
+	if t := asker.topic.rec.turn; t == nil || t.id != rec.pledge.id {
+		return // it was given by a letter that came too late, and the same holds
+	}
+	if state := asker.state(); state != mirror.PendingSetup && state != mirror.PendingRestore {
+		c.w.violate("T1", "%s is pledged to %s in the end, and %s is %v", c.name, rec.pledge.id, asker.name, state)
 	}
 }
 
@@ -205,6 +240,10 @@ func (c *cluster) mustGetLevel() {
 	if err != nil || partitions != c.topic.Partitions || source.plain == nil && source.state() != mirror.Stopped ||
 		id != c.topic.rec.sourceID || !c.linked {
 		return
+	}
+	for p := range c.topic.Partitions {
+		there, err := source.ends(p)
+		c.w.log("%s-%d on %s: %+v of %+v %v: %+v", topicName, p, c.name, c.part(p).Offsets(), there, err, c.shell.followers[p])
 	}
 	c.w.violate("NoStuckState", "%s does not get level with %s, which is well", c.name, source.name)
 }
@@ -225,6 +264,7 @@ func (c *cluster) mustBeSettled() {
 	for p := range c.topic.Partitions {
 		o := c.part(p).Offsets()
 		w.checkAcked(c, p)
+		c.mustHoldKeys(p)
 		if c.state() == mirror.Active {
 			c.mustBeLevel(p)
 			continue

@@ -20,6 +20,9 @@ type node struct {
 	retired    bool // retention or compaction removed it somewhere, so that a log may do without it
 	control    bool
 	producer   kafka.ProducerID
+	// Of compacted topics:
+	transactional, commits bool
+	records                []kept
 }
 
 func (n *node) String() string {
@@ -55,17 +58,31 @@ type epochKey struct {
 type ledger struct {
 	nodes  map[nodeKey]*node
 	epochs map[epochKey]int // who minted in an epoch
+	// compacted is set where cleaners rewrite batches; made is by what they leave as it is: everything but the checksum.
+	compacted bool
+	made      map[nodeKey]*node
 }
 
 func newLedger() *ledger {
-	return &ledger{nodes: map[nodeKey]*node{}, epochs: map[epochKey]int{}}
+	return &ledger{nodes: map[nodeKey]*node{}, epochs: map[epochKey]int{}, made: map[nodeKey]*node{}}
 }
 
 func keyOf(root kafka.TopicID, b batch.Batch) nodeKey {
 	return nodeKey{root, b.BaseOffset(), b.LeaderEpoch(), b.CRC()}
 }
 
-func (l *ledger) find(root kafka.TopicID, b batch.Batch) *node { return l.nodes[keyOf(root, b)] }
+// find is the batch, or what a cleaner has left of it; nil if nobody ever made it.
+func (l *ledger) find(root kafka.TopicID, b batch.Batch) *node {
+	key := keyOf(root, b)
+	if n := l.nodes[key]; n != nil || !l.compacted {
+		return n
+	}
+	key.crc = 0
+	if n := l.made[key]; n != nil && n.leaves(b) {
+		return n
+	}
+	return nil
+}
 
 // mint adds a batch that a cluster has made.
 func (l *ledger) mint(root kafka.TopicID, b batch.Batch, parent *node, minter int) *node {
@@ -73,7 +90,14 @@ func (l *ledger) mint(root kafka.TopicID, b batch.Batch, parent *node, minter in
 	if parent != nil {
 		n.depth = parent.depth + 1
 	}
-	l.nodes[keyOf(root, b)] = n
+	key := keyOf(root, b)
+	l.nodes[key] = n
+	if l.compacted {
+		marker, _, is := b.Marker()
+		n.transactional, n.commits, n.records = b.IsTransactional(), is && marker == batch.Commit, keptOf(b)
+		key.crc = 0
+		l.made[key] = n
+	}
 	return n
 }
 

@@ -1,6 +1,9 @@
 package sim
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // letter is a message between two clusters, a request or an answer. What it does is a function of the receiver; it is
 // told whether the letter is one that came late or twice only by what it finds.
@@ -60,6 +63,10 @@ func (w *world) carry() {
 			at = w.talk(at)
 		}
 	}
+	w.deliver(at)
+}
+
+func (w *world) deliver(at int) {
 	w.did = true
 	l := w.letters[at]
 	switch {
@@ -73,6 +80,11 @@ func (w *world) carry() {
 		return
 	}
 	l.deliver()
+}
+
+// underWay is where the oldest letter of a kind is, -1 for none.
+func (w *world) underWay(kind string) int {
+	return slices.IndexFunc(w.letters, func(l *letter) bool { return strings.HasPrefix(l.what, kind) })
 }
 
 // talk is the oldest letter that two shells talk by, of which there are few beside fetches; else the one given.

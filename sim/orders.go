@@ -87,10 +87,8 @@ func (c *cluster) orderVerb(e mirror.Event) {
 		return
 	}
 	if (now == mirror.HandedOver || now == mirror.PendingMirror && c.w.chance(2)) && e == mirror.FailoverAsked {
-		// After the hand-over only what the mirror says counts. An operator who is refused asks again.
-		for range 3 {
-			c.shell.hearMirror(c.topic.rec, true)
-		}
+		// After the hand-over only what the mirror says counts.
+		c.shell.hearMirror(c.topic.rec, true)
 	}
 	c.shell.promised = nil
 	if c.opensBeside(now, e) {
@@ -155,7 +153,7 @@ func (c *cluster) create() {
 		id = kafka.TopicID{}
 	}
 	w.log("%s: a mirror is made", c.name)
-	c.addTopic(partitions, meta.RoleFrozen, &record{State: mirror.Active, upstream: c.upstream, sourceID: id})
+	c.addTopic(partitions, meta.RoleFrozen, &record{State: mirror.Active, upstream: c.upstream, sourceID: id, levelAt: c.now()})
 }
 
 // delete deletes the topic, whatever it is.

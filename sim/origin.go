@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
 	"github.com/hawserio/hawser/partition"
@@ -17,6 +19,7 @@ type ask struct {
 	currentEpoch kafka.LeaderEpoch
 	maxBytes     int
 	splice       bool
+	at           time.Time
 }
 
 // fetched is the source's answer.

@@ -23,10 +23,13 @@ type plainLog struct {
 	batches []batch.Batch
 	nodes   []*node
 	start   kafka.Offset
+	cleaned kafka.Offset // its cleaner has looked at everything below
+	epochs  []kafka.EpochStart
 	epoch   kafka.LeaderEpoch
 	open    map[kafka.ProducerID]kafka.Offset // transactions, where they begin
 	next    map[kafka.ProducerID]int32        // sequences
 	tip     *node
+	below   *node // the last one that retention removed
 }
 
 func (k *plainKafka) make(partitions int32) {
@@ -110,14 +113,14 @@ func (l *plainLog) epochEnd(wanted kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.
 		return wanted, l.end()
 	}
 	found := kafka.NoEpoch
-	for _, b := range l.batches {
-		if b.LeaderEpoch() > wanted {
+	for _, one := range l.epochs {
+		if one.Epoch > wanted {
 			if found == kafka.NoEpoch {
 				return kafka.NoEpoch, kafka.NoOffset
 			}
-			return found, b.BaseOffset()
+			return found, one.Start
 		}
-		found = b.LeaderEpoch()
+		found = one.Epoch
 	}
 	if found == kafka.NoEpoch || wanted > l.epoch {
 		return kafka.NoEpoch, kafka.NoOffset
@@ -171,6 +174,9 @@ func (k *plainKafka) append(p int32, b batch.Batch) *node {
 	n := k.c.w.ledger.mint(l.root, b, l.tip, k.c.index)
 	l.batches, l.nodes, l.tip = append(l.batches, b), append(l.nodes, n), n
 	l.noteTxn(b)
+	if len(l.epochs) == 0 || l.epochs[len(l.epochs)-1].Epoch < l.epoch {
+		l.epochs = append(l.epochs, kafka.EpochStart{Epoch: l.epoch, Start: b.BaseOffset()})
+	}
 	return n
 }
 
@@ -188,7 +194,14 @@ func (l *plainLog) noteTxn(b batch.Batch) {
 // elect makes a leader that lacks everything from a batch on; with keep the number of all batches it is a clean election.
 func (l *plainLog) elect(keep int) {
 	l.epoch++
+	for keep < len(l.batches) && l.batches[keep].BaseOffset() < l.cleaned {
+		keep++ // what was used to remove other records is not lost, or they would be too
+	}
 	l.batches, l.nodes = l.batches[:keep:keep], l.nodes[:keep:keep]
+	l.epochs = slices.DeleteFunc(l.epochs, func(one kafka.EpochStart) bool { return one.Start >= l.end() })
+	if len(l.batches) == 0 {
+		l.epochs = nil
+	}
 	clear(l.open) // and anew from what is left: an end that was lost opens a transaction again
 	for _, b := range l.batches {
 		l.noteTxn(b)
@@ -196,7 +209,7 @@ func (l *plainLog) elect(keep int) {
 	if keep > 0 {
 		l.tip = l.nodes[keep-1]
 	} else {
-		l.tip = nil
+		l.tip = l.below
 	}
 }
 
@@ -208,8 +221,14 @@ func (l *plainLog) retain(drop int) {
 	for _, n := range l.nodes[:drop] {
 		n.retired = true
 	}
-	l.start = l.batches[drop-1].NextOffset()
+	l.start, l.below = l.batches[drop-1].NextOffset(), l.nodes[drop-1]
 	l.batches, l.nodes = l.batches[drop:], l.nodes[drop:]
+	for len(l.epochs) > 1 && l.epochs[1].Start <= l.start {
+		l.epochs = l.epochs[1:]
+	}
+	if len(l.batches) == 0 {
+		l.epochs = nil
+	}
 	for id, at := range l.open {
 		l.open[id] = max(at, l.start)
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"time"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
@@ -82,7 +83,7 @@ func (s *shell) setUpRestore(m *record) {
 	}
 	id, topic := m.turn.id, c.topic.ID
 	s.question(m.upstream, "pledge "+id, func(peer *cluster, reply func(func())) {
-		partitions, err := peer.answerPledge(c, id, topic)
+		partitions, stopped, err := peer.answerPledge(c, id, topic)
 		reply(func() {
 			switch {
 			case err != nil && plan.Final(kafka.CodeOf(err)) || err == nil && partitions < c.topic.Partitions:
@@ -91,31 +92,31 @@ func (s *shell) setUpRestore(m *record) {
 					s.stepTurn(m, mirror.PeerRefused, nil)
 				}
 			case err == nil && s.still(m):
-				s.findCuts(m, nil)
+				s.findCuts(m, stopped, nil)
 			}
 		})
 	})
 }
 
 // answerPledge gives a pledge (rule T1): link/pledge.go's.
-func (c *cluster) answerPledge(asker *cluster, id string, topic kafka.TopicID) (partitions int32, err error) {
+func (c *cluster) answerPledge(asker *cluster, id string, topic kafka.TopicID) (partitions int32, stopped time.Time, err error) {
 	if c.topic == nil || !c.linked {
-		return 0, kafka.UnknownTopicOrPartition
+		return 0, stopped, kafka.UnknownTopicOrPartition
 	}
 	if err := plan.MayPledge(c.pledgeFacts(), id, topic, asker.name); err != nil {
 		c.w.counts.topics[c.state()][mirror.PledgeAsked]++
-		return 0, err
+		return 0, stopped, err
 	}
 	err = c.shell.step(mirror.PledgeAsked, func(rec *record) {
 		if rec.pledge == nil {
 			rec.pledge = &pledge{id: id, topic: topic, cluster: asker}
 		}
 	})
-	return c.topic.Partitions, err
+	return c.topic.Partitions, c.topic.rec.since, err
 }
 
 // findCuts asks for the other side's histories, first the lineages, then with common the batches below where they part.
-func (s *shell) findCuts(m *record, common []kafka.Offset) {
+func (s *shell) findCuts(m *record, stopped time.Time, common []kafka.Offset) {
 	c, id := s.c, s.c.topic.ID
 	wanted := m.sourceID
 	s.question(m.upstream, "lineage", func(peer *cluster, reply func(func())) {
@@ -130,7 +131,7 @@ func (s *shell) findCuts(m *record, common []kafka.Offset) {
 		}
 		reply(func() {
 			if s.still(m) && len(theirs) == int(c.topic.Partitions) {
-				s.compareHistories(m, theirs, common)
+				s.compareHistories(m, stopped, theirs, common)
 			}
 		})
 	})
@@ -150,7 +151,7 @@ func at(list []kafka.Offset, p int) kafka.Offset {
 	return 0
 }
 
-func (s *shell) compareHistories(m *record, theirs []plan.LogFacts, common []kafka.Offset) {
+func (s *shell) compareHistories(m *record, stopped time.Time, theirs []plan.LogFacts, common []kafka.Offset) {
 	c := s.c
 	ends := c.frozenEnds(m.turn.id)
 	if ends == nil {
@@ -165,12 +166,14 @@ func (s *shell) compareHistories(m *record, theirs []plan.LogFacts, common []kaf
 		for p := range mine {
 			common = append(common, plan.Common(mine[p], theirs[p]))
 		}
-		s.findCuts(m, common)
+		s.findCuts(m, stopped, common)
 		return
 	}
-	cuts := make([]restoreCut, len(mine))
+	cuts, found := make([]restoreCut, len(mine)), make([]plan.Cut, len(mine))
 	for p := range cuts {
-		cut := plan.FindCut(mine[p], theirs[p], common[p], false)
+		unseen := c.w.profile.compact && c.now().Sub(stopped) > deleteRetention && theirs[p].CleanedTo > common[p]
+		cut := plan.FindCut(mine[p], theirs[p], common[p], unseen)
+		found[p] = cut
 		cuts[p] = restoreCut{to: cut.To, tail: cut.Tail, groups: cut.Groups, end: ends[p], kept: cut.Tail >= ends[p]}
 		c.w.log("%s-%d on %s: [%d,%d) and [%d,%d) have %d in common: %+v", topicName, p, c.name, mine[p].Start, mine[p].End, theirs[p].Start, theirs[p].End, common[p], cut)
 		c.w.checkRestoreCut(c, m.upstream, int32(p), cuts[p])
@@ -179,6 +182,7 @@ func (s *shell) compareHistories(m *record, theirs []plan.LogFacts, common []kaf
 		t := *rec.turn
 		t.cuts = cuts
 		rec.turn = &t
+		rec.levelAt = plan.RestoredLevel(found, theirs, stopped, c.now())
 	})
 }
 
@@ -227,7 +231,7 @@ func (s *shell) restore(m *record) {
 func (s *shell) makeSure(m *record) {
 	id, topic := m.turn.id, s.c.topic.ID
 	s.question(m.upstream, "pledge "+id+" once more", func(peer *cluster, reply func(func())) {
-		_, err := peer.answerPledge(s.c, id, topic)
+		_, _, err := peer.answerPledge(s.c, id, topic)
 		reply(func() {
 			switch {
 			case err != nil || !s.still(m) || !s.c.frozenFor(id):
@@ -315,7 +319,7 @@ func (c *cluster) quarantineOf(turn string) *quarantine {
 }
 
 func (c *cluster) openQuarantine(q *quarantine) {
-	err := c.owner.Open(&q.Topic, &meta.Partitions{Topic: q.ID, List: slices.Clone(q.parts.List)}, c.topicConfig())
+	err := c.owner.Open(&q.Topic, &meta.Partitions{Topic: q.ID, List: slices.Clone(q.parts.List)}, c.topicConfig(false))
 	c.alive()
 	if err != nil {
 		c.w.violate("NoStuckState", "%s does not open a quarantine: %v", c.name, err)
@@ -355,6 +359,9 @@ func (w *world) checkRestoreCut(c, peer *cluster, p int32, cut restoreCut) {
 		return
 	}
 	mine, theirs := c.topic.seen[p], peer.topic.seen[p]
+	if p == 0 && mine.root != theirs.root { // partitions added on both sides have two roots
+		w.violate("T10", "%s on %s is restored from %s, which holds another topic's history", topicName, c.name, peer.name)
+	}
 	if n := mine.at(cut.to); n != nil && theirs.tip != nil && n.base >= theirs.start && !n.holds(theirs.tip) {
 		w.violate("T4", "%s-%d on %s keeps %v, which is not %s's", topicName, p, c.name, n, peer.name)
 	}

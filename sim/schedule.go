@@ -19,6 +19,7 @@ type profile struct {
 	slow      bool // few records are produced: mirrors are level most of the time
 	segment   int64
 	compact   bool
+	holes     bool // mirrors keep what their sources remove: a jump leaves a hole
 	turns     bool // reversals and restores
 	turnsOnly bool // and no order that leaves two sides writable
 	orders    int  // weights, beside 100 for work and letters
@@ -32,33 +33,61 @@ const (
 	fromKafka                // A is an unmodified Kafka
 	chain                    // A > B > C, hawsers
 	kafkaChain               // the same, A an unmodified Kafka
+	fan                      // B and C mirror A
+	kafkaFan                 // the same, A an unmodified Kafka
 	layouts
+)
+
+// weights of the layouts, in 16.
+var weights = [layouts]int{pair: 4, fromKafka: 3, chain: 3, kafkaChain: 3, fan: 2, kafkaFan: 1}
+
+func (l layout) kafka() bool { return l == fromKafka || l == kafkaChain || l == kafkaFan }
+
+func drawLayout(r *rand.Rand) layout {
+	n := r.IntN(16)
+	for l, weight := range weights {
+		if n -= weight; n < 0 {
+			return layout(l)
+		}
+	}
+	return pair
+}
+
+const (
+	cleans      = 8 // weight, beside 100 for work and letters, of cleaners on compacted topics
+	longPauses  = 6 // one pause in so many is long enough for tombstones to be removed
+	segmentFull = 250
 )
 
 func drawProfile(r *rand.Rand) profile {
 	often := func(some ...int) int { return some[r.IntN(len(some))] }
 	p := profile{
-		layout: layout(r.IntN(int(layouts))), crashes: often(25, 80, 400), losses: often(8, 30, 200), doubles: often(8, 30, 200), segment: 1 << 20,
+		layout: drawLayout(r), crashes: often(25, 80, 400), losses: often(8, 30, 200), doubles: often(8, 30, 200), segment: 1 << 20,
 		orders: often(4, 8, 16), troubles: often(1, 3, 8, 16),
 	}
 	if r.IntN(4) == 0 {
 		p.segment = 400
 	}
 	p.slow = r.IntN(3) > 0
-	if p.layout == pair || p.layout == chain {
+	if p.compact = r.IntN(4) == 0; p.compact {
+		p.segment = segmentFull
+	}
+	p.holes = (p.layout == fromKafka || p.layout == kafkaFan) && r.IntN(3) == 0 // whoever mirrors a hole at the end waits there for the next record
+	if !p.layout.kafka() {
 		p.turns = r.IntN(5) > 0
 		p.turnsOnly = p.layout == pair && r.IntN(2) == 0
 	}
-	p.name = [...]string{"pair", "from Kafka", "chain", "chain from Kafka"}[p.layout]
+	p.name = p.describe()
 	return p
 }
 
 // build makes the clusters, their links, and the mirrors.
 func (w *world) build() {
 	n := 2
-	if w.profile.layout == chain || w.profile.layout == kafkaChain {
+	if w.profile.layout != pair && w.profile.layout != fromKafka {
 		n = 3
 	}
+	fans := w.profile.layout == fan || w.profile.layout == kafkaFan
 	for i := range n {
 		c := &cluster{
 			w: w, index: i, name: string(rune('A' + i)), prefix: uint32(0x1000 + i), txns: map[kafkaID]*txn{}, linked: true,
@@ -67,8 +96,11 @@ func (w *world) build() {
 		if i > 0 {
 			c.upstream = w.clusters[i-1]
 		}
+		if fans && i > 0 {
+			c.upstream = w.clusters[0]
+		}
 		w.clusters = append(w.clusters, c)
-		if i == 0 && (w.profile.layout == fromKafka || w.profile.layout == kafkaChain) {
+		if i == 0 && w.profile.layout.kafka() {
 			c.plain = newPlainKafka(c, w.random.IntN(4) > 0)
 			c.plain.make(1 + int32(w.random.IntN(2)))
 			continue
@@ -89,7 +121,7 @@ func (w *world) build() {
 	for _, c := range w.clusters[1:] {
 		w.consumers = append(w.consumers, &consumer{at: c, p: 0}, &consumer{at: c, p: 1})
 	}
-	if w.profile.layout != pair && w.profile.layout != chain {
+	if w.profile.layout.kafka() {
 		return
 	}
 	w.consumers = append(w.consumers, &consumer{at: w.clusters[0]})
@@ -105,8 +137,12 @@ func (w *world) pick() func() {
 		c = w.inTheMiddle(c)
 	}
 	p := &w.profile
+	dirt := 0
+	if p.compact {
+		dirt = cleans
+	}
 	for {
-		switch n := w.random.IntN(120 + p.orders + p.troubles); {
+		switch n := w.random.IntN(120 + p.orders + p.troubles + dirt); {
 		case n < 2:
 			return w.resend
 		case n < 42:
@@ -130,6 +166,9 @@ func (w *world) pick() func() {
 			if w.chance(4) {
 				d *= 50
 			}
+			if p.compact && w.chance(longPauses) {
+				d = deleteRetention * time.Duration(1+w.random.IntN(12)) / 8
+			}
 			return func() { w.pass(d) }
 		case n < 120:
 			if c.owner != nil {
@@ -139,8 +178,10 @@ func (w *world) pick() func() {
 			if do := w.order(c); do != nil {
 				return do
 			}
-		default:
+		case n < 120+p.orders+p.troubles:
 			return w.trouble(c)
+		default:
+			return c.clean
 		}
 	}
 }
@@ -158,8 +199,14 @@ func (w *world) recover() func() {
 			}
 		case c.plain != nil && !c.plain.made && w.chance(20):
 			return c.plain.trouble
+		case c.handingOver() && w.chance(2) && w.underWay(howIs) >= 0:
+			return func() { w.deliver(w.underWay(howIs)) }
 		case c.handedOverUnheard() && w.chance(2):
 			return func() { c.orderVerb(mirror.FailoverAsked) }
+		case i == 0 && w.profile.layout == chain && c.isIn(mirror.HandedOver) && w.clusters[1].isIn(mirror.Stopped) && w.chance(2):
+			return w.detour
+		case c.handingOver() && c.state() == mirror.HandedOver && w.chance(8):
+			return func() { c.orderVerb(mirror.FailoverForced) }
 		case c.handingOver() && (!w.profile.turnsOnly && w.chance(3) || c.state() == mirror.HandedOver && w.chance(8)):
 			e := []mirror.Event{mirror.FailoverAsked, mirror.FailoverForced}[w.random.IntN(2)]
 			return func() { c.orderVerb(e) }
@@ -179,6 +226,24 @@ func (w *world) recover() func() {
 		}
 	}
 	return nil
+}
+
+// detour keeps the end of a reversal from the source's side, and lets the side that completed it be restored from a third one meanwhile.
+func (w *world) detour() {
+	w.parted[pairOf(0, 1)] = true
+	b, c := w.clusters[1], w.clusters[2]
+	switch {
+	case c.owner == nil || c.topic == nil:
+	case c.state() != mirror.Stopped:
+		c.orderVerb(mirror.FailoverAsked)
+	default:
+		b.orderRestore(c, false)
+	}
+}
+
+// isIn reports whether the cluster is up and its topic in a state.
+func (c *cluster) isIn(state mirror.State) bool {
+	return c.owner != nil && c.topic != nil && c.state() == state
 }
 
 // inTheMiddle is a cluster that is in a state which does not last, or failed, if there is one; else the one given.
@@ -283,6 +348,10 @@ func (w *world) groups(c *cluster) func() {
 // trouble is something that nobody ordered.
 func (w *world) trouble(c *cluster) func() {
 	return func() {
+		if kafka := w.clusters[0].plain; kafka != nil && w.chance(3) {
+			kafka.trouble()
+			return
+		}
 		switch n := w.random.IntN(10); {
 		case n < 3 && c.plain != nil:
 			c.plain.trouble()
@@ -303,6 +372,7 @@ func (w *world) trouble(c *cluster) func() {
 		case n == 8:
 			c.corrupts = true
 			w.log("%s serves broken batches", c.name)
+		case w.profile.compact: // how long tombstones are kept is measured by two clocks
 		default:
 			c.skew += time.Duration(w.random.Int64N(int64(4*time.Second))) - 2*time.Second
 			w.log("%s: its clock is %v off", c.name, c.skew)

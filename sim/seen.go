@@ -10,6 +10,7 @@ import (
 // seen is what was last seen of one partition's log by whoever looks from outside, at or below the high watermark.
 type seen struct {
 	root        kafka.TopicID // of the history: the topic whose owner made the partition
+	rootFrom    kafka.Offset  // where that history began here, for one that nobody could tell from the one before
 	known       bool
 	nodes       []*node
 	tip         *node // of all that was seen, what retention removed too; nil for a log that is empty for ever
@@ -19,6 +20,8 @@ type seen struct {
 	epoch       kafka.LeaderEpoch
 	open        bool
 	stop        kafka.Offset // the stop point while it is open, NoOffset for none
+	// had is the records of a compacted topic, by number, that were ever here since the log was last empty.
+	had map[string]bool
 }
 
 func (s *seen) end() kafka.Offset {
@@ -79,6 +82,9 @@ func (w *world) look(c *cluster, p int32, part *partition.Partition) {
 	if cut || jumped {
 		s.nodes, s.tip = nil, nil
 		s.start = o.LogStart
+		if jumped || o.HighWatermark == o.LogStart {
+			s.had = nil
+		}
 	}
 	s.known = true
 	w.dropBelow(s, o.LogStart)
@@ -110,7 +116,7 @@ func (w *world) took(c *cluster, p int32, s *seen, entry meta.Partition, b batch
 	}
 	n := w.ledger.find(s.root, b)
 	if n == nil && entry.Role == meta.RoleMirror && c.topic.rec.upstream.indistinct(p, s) {
-		s.root, s.tip = c.topic.rec.upstream.rootOf(p), nil
+		s.root, s.rootFrom, s.tip = c.topic.rec.upstream.rootOf(p), b.BaseOffset(), nil
 		n = w.ledger.find(s.root, b)
 	}
 	if n == nil {
@@ -127,6 +133,18 @@ func (w *world) took(c *cluster, p int32, s *seen, entry meta.Partition, b batch
 	}
 	s.nodes = append(s.nodes, n)
 	s.tip = n
+	if w.profile.compact {
+		s.holds(keptOf(b))
+	}
+}
+
+func (s *seen) holds(records []kept) {
+	if s.had == nil {
+		s.had = map[string]bool{}
+	}
+	for _, r := range records {
+		s.had[r.number] = true
+	}
 }
 
 // readFrom reads the headers of all batches between two offsets.
@@ -159,7 +177,11 @@ func readFrom(part *partition.Partition, from, to kafka.Offset) []batch.Batch {
 // the name on a Kafka that gives topics no ids, and has removed all that could be compared.
 func (c *cluster) indistinct(p int32, mirrored *seen) bool {
 	if c.plain == nil {
-		return mirrored.tip == nil && c.topic != nil && int(p) < len(c.topic.seen)
+		if c.topic == nil || int(p) >= len(c.topic.seen) {
+			return false
+		}
+		above := c.topic.seen[p] // it may itself have gone on with another history unawares
+		return mirrored.tip == nil || above.root != mirrored.root && above.rootFrom > 0 && mirrored.end() >= above.rootFrom
 	}
 	if !c.plain.made || int(p) >= len(c.plain.logs) {
 		return false

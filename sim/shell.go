@@ -2,9 +2,11 @@ package sim
 
 import (
 	"slices"
+	"time"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/meta"
 )
 
@@ -23,6 +25,8 @@ type record struct {
 	withdrawn string
 	// turnsStopped is turns when the topic last became an ordinary one.
 	turnsStopped int64
+	since        time.Time // when it came into its state
+	levelAt      time.Time // when it stood at its source's end, as last stored; of compacted topics
 }
 
 // shell is what runs of a cluster's link, from one start to the next.
@@ -36,6 +40,7 @@ type shell struct {
 	promotion promotion
 	promised  []kafka.Offset         // what the source had when a promotion passed its checks
 	cuts      map[int32]kafka.Offset // truncations that group offsets are still to be clamped to
+	levelled  *plan.Level            // as link's running.level
 }
 
 func newShell(c *cluster) *shell {
@@ -122,7 +127,7 @@ func (s *shell) step(e mirror.Event, more func(*record)) error {
 	}
 	rec.State = next
 	if next != now {
-		rec.Paused = false
+		rec.Paused, rec.since = false, c.now()
 	}
 	if slices.Contains(effects, mirror.KillReversal) && rec.turn != nil {
 		t := *rec.turn
@@ -130,6 +135,9 @@ func (s *shell) step(e mirror.Event, more func(*record)) error {
 		rec.turn = &t
 	}
 	if e == mirror.Fenced {
+		if t := rec.turn; t != nil && t.handed && !t.over {
+			c.w.completed[t.id] = true
+		}
 		rec.turnsStopped = rec.turns
 	}
 	if more != nil {
@@ -181,9 +189,7 @@ func (w *world) late(c *cluster, e mirror.Event) {
 	if c.topic == nil || !c.up() || c.plain != nil {
 		return
 	}
-	now := c.state()
-	next, effects, err := mirror.Step(now, e)
-	if err != nil || next == now && len(effects) == 0 {
+	if now := c.state(); quiet.topics[now][e] {
 		w.counts.topics[now][e]++
 	}
 }
@@ -193,9 +199,7 @@ func (w *world) latePart(c *cluster, p int32, e mirror.PartEvent) {
 	if c.topic == nil || c.owner == nil {
 		return
 	}
-	now := c.shell.parts[p]
-	next, err := mirror.StepPart(now, e)
-	if err != nil || next == now {
+	if now := c.shell.parts[p]; quiet.parts[now][e] {
 		w.counts.parts[now][e]++
 	}
 }
@@ -205,7 +209,7 @@ func (s *shell) dropAll() {
 	clear(s.followers)
 	clear(s.parts)
 	clear(s.cuts)
-	s.todo, s.promotion = nil, promotion{}
+	s.todo, s.promotion, s.levelled = nil, promotion{}, nil
 	s.round++
 }
 
@@ -236,6 +240,7 @@ func (s *shell) work() {
 	switch c.w.random.IntN(8) {
 	case 0:
 		s.judge()
+		s.watchDeletions()
 	case 1:
 		s.clampCuts()
 	case 2:

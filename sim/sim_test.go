@@ -2,7 +2,6 @@ package sim
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -15,7 +14,13 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "the schedule that TestReplay runs")
 
-const eventsEach = 170
+const (
+	eventsEach  = 170
+	eventsLeast = 150 // on the mean
+	// countedFrom is how many schedules must hit every cell of both tables hitsLeast times.
+	countedFrom = 20000
+	hitsLeast   = 100
+)
 
 // schedules is how many are run: a few seconds' worth, or what HAWSER_SCHEDULES says.
 func schedules(t testing.TB) int {
@@ -73,14 +78,16 @@ func TestSchedules(t *testing.T) {
 	if failed != nil {
 		t.Fatalf("seed %d: %v\n%s\nreplay it with: go test ./sim -run Replay -seed %d -v", failed.Seed, failed.Err, strings.Join(failed.Trace, "\n"), failed.Seed)
 	}
-	t.Logf("%d schedules, %d events, mean %d", n, events, events/int64(n))
-	if n >= 20000 {
-		t.Logf("cells hit fewer than 100 times:\n%s", strings.Join(cells.Below(100), "\n"))
-		if low := cells.Below(1); len(low) > 0 {
-			t.Errorf("%d cells were never hit:\n%s", len(low), strings.Join(low, "\n"))
-		}
-	} else if os.Getenv("HAWSER_CELLS") != "" {
-		fmt.Fprintln(os.Stderr, strings.Join(cells.Below(100*n/20000+1), "\n"))
+	rarest := cells.Rarest(12)
+	t.Logf("%d schedules, %d events, mean %d; the cells hit least: %v", n, events, events/int64(n), rarest)
+	if n < countedFrom {
+		return
+	}
+	if mean := events / int64(n); mean < eventsLeast {
+		t.Errorf("a schedule has %d events on the mean, want %d", mean, eventsLeast)
+	}
+	if rarest[0].Hits < hitsLeast {
+		t.Errorf("cells were hit fewer than %d times: %v", hitsLeast, rarest)
 	}
 }
 

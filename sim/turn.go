@@ -301,6 +301,7 @@ func (c *cluster) answerFreeze(asker *cluster, id string, mirrorID, wanted kafka
 				rec.upstream, rec.sourceID = asker, mirrorID
 				rec.turns = c.nextTurn() - 1
 				rec.turn = &turn{id: id, paused: paused, plain: plain, since: c.now()}
+				rec.levelAt = c.now()
 			})
 			reply(nil, nil)
 		})
@@ -400,11 +401,14 @@ func (s *shell) takeOver(m *record) {
 	}
 }
 
+// howIs begins the question of how a reversal stands, and its answer.
+const howIs = "how is "
+
 // hearMirror asks the mirror how the reversal stands and does what follows (rules R1, R4). With end it asks it to end the
 // reversal where it can, as a failover after the hand-over does (rule R2).
 func (s *shell) hearMirror(m *record, end bool) {
 	id, topic := m.turn.id, m.sourceID
-	s.question(m.upstream, "how is "+id, func(peer *cluster, reply func(func())) {
+	s.question(m.upstream, howIs+id, func(peer *cluster, reply func(func())) {
 		word, ends := peer.speak(topic, id)
 		if end && word == plan.Live {
 			if peer.shell.step(mirror.PeerDead, nil) != nil {
@@ -420,6 +424,9 @@ func (s *shell) hearMirror(m *record, end bool) {
 			s.c.w.log("%s hears of %s: %v", s.c.name, id, word)
 			switch {
 			case is && s.still(m):
+				if e == mirror.PeerDead && s.c.w.completed[m.turn.id] {
+					s.c.w.violate("R1", "%s opens again after %s, which %s has completed", s.c.name, m.turn.id, m.upstream.name)
+				}
 				s.stepTurn(m, e, nil)
 			case !is && word != plan.Live && s.still(m):
 				_ = s.step(mirror.PeerUnclear, nil)

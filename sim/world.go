@@ -52,6 +52,7 @@ type world struct {
 	parted     map[[2]int]bool // pairs that do not reach each other
 	ledger     *ledger
 	events     int
+	began      time.Time
 	did        bool // something has happened in the present event; only then it counts
 	records    int  // made so far: each record's value is its number
 	topicsMade uint16
@@ -64,6 +65,11 @@ type world struct {
 	twoWritable bool
 	consumers   []*consumer
 	producers   []*producer
+	completed   map[string]bool // the reversals after which a mirror took records
+	// missed are the histories of which some mirror has said that deletions may be missing.
+	missed map[kafka.TopicID]bool
+	// expired are the tombstones, by number, that a cleaner has removed because of their age.
+	expired map[string]bool
 }
 
 // Run runs one schedule. It must be called in a bubble of testing/synctest.
@@ -81,8 +87,10 @@ func Run(opts Options) Result {
 }
 
 func newWorld(opts Options) *world {
-	w := &world{opts: opts, random: rand.New(rand.NewPCG(opts.Seed, 0x73696d)), parted: map[[2]int]bool{}, ledger: newLedger()}
+	w := &world{opts: opts, random: rand.New(rand.NewPCG(opts.Seed, 0x73696d)), parted: map[[2]int]bool{}, ledger: newLedger(), missed: map[kafka.TopicID]bool{}, expired: map[string]bool{}, completed: map[string]bool{}}
+	w.began = time.Now()
 	w.profile = drawProfile(w.random)
+	w.ledger.compacted = w.profile.compact
 	w.log("profile %s", w.profile.name)
 	w.build()
 	return w
@@ -104,7 +112,7 @@ func (w *world) log(format string, args ...any) {
 	if !w.opts.Trace && len(w.trace) >= 2*traceKept {
 		w.trace = append(w.trace[:0], w.trace[len(w.trace)-traceKept:]...)
 	}
-	w.trace = append(w.trace, fmt.Sprintf("%4d ", w.events)+fmt.Sprintf(format, args...))
+	w.trace = append(w.trace, fmt.Sprintf("%4d %8v ", w.events, time.Since(w.began).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
 // violate notes a broken invariant; the first one counts.
