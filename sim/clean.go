@@ -133,6 +133,12 @@ func (s *seen) historyOf(stable kafka.Offset) history {
 			open[n.producer] = append(open[n.producer], n.records...)
 		}
 	}
+	for _, records := range open {
+		for _, r := range records {
+			// Below the last stable offset without an end: a jump passed it over (rule D5).
+			h.aborted[r.number] = h.aborted[r.number] || r.offset < stable
+		}
+	}
 	for _, n := range slices.Backward(way) {
 		for _, r := range n.records {
 			if r.offset < s.start || r.offset >= stable || h.aborted[r.number] {
