@@ -62,6 +62,7 @@ func (w *world) beside() (stop any) {
 	} else {
 		w.carry()
 	}
+	w.settle() // so that whose operation on the store comes first is the seed's to say
 	return nil
 }
 
@@ -153,6 +154,7 @@ func (s *seen) historyOf(stable kafka.Offset) history {
 
 // cleaned looks what cleaners have left of a log, and whether they were allowed to take the rest (rules T2, T3, X4).
 func (w *world) cleaned(c *cluster, p int32, part *partition.Partition) {
+	w.settle()
 	w.look(c, p, part)
 	s, o := c.topic.seen[p], part.Offsets()
 	left := map[*node]bool{}
@@ -450,7 +452,7 @@ func (s *shell) levelAt() (at time.Time, is bool) {
 	return at, true
 }
 
-// describesCompaction is said of a schedule's profile.
+// describe is how a schedule's trace begins.
 func (p *profile) describe() string {
 	name := [...]string{"pair", "from Kafka", "chain", "chain from Kafka", "fan", "fan from Kafka"}[p.layout]
 	if p.compact {
