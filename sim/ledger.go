@@ -84,6 +84,16 @@ func (l *ledger) find(root kafka.TopicID, b batch.Batch) *node {
 	return nil
 }
 
+// rootOf is the history that a batch is of; no two have the same one.
+func (l *ledger) rootOf(b batch.Batch) (kafka.TopicID, bool) {
+	for key := range l.nodes {
+		if key == keyOf(key.root, b) {
+			return key.root, true
+		}
+	}
+	return kafka.TopicID{}, false
+}
+
 // mint adds a batch that a cluster has made.
 func (l *ledger) mint(root kafka.TopicID, b batch.Batch, parent *node, minter int) *node {
 	n := &node{base: b.BaseOffset(), next: b.NextOffset(), epoch: b.LeaderEpoch(), crc: b.CRC(), parent: parent, minter: minter, control: b.IsControl(), producer: b.ProducerID()}

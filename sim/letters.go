@@ -96,3 +96,6 @@ func (w *world) talk(otherwise int) int {
 	}
 	return otherwise
 }
+
+// howIs begins the question of how a reversal stands, and its answer.
+const howIs = "how is "

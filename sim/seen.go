@@ -119,6 +119,13 @@ func (w *world) took(c *cluster, p int32, s *seen, entry meta.Partition, b batch
 		s.root, s.rootFrom, s.tip = c.topic.rec.upstream.rootOf(p), b.BaseOffset(), nil
 		n = w.ledger.find(s.root, b)
 	}
+	if n == nil && entry.Role == meta.RoleMirror && s.tip == nil {
+		// The topic that this was fetched from may be gone by now, and the log was empty: nothing could be compared.
+		if root, is := w.ledger.rootOf(b); is {
+			s.root, s.rootFrom = root, b.BaseOffset()
+			n = w.ledger.find(s.root, b)
+		}
+	}
 	if n == nil {
 		if entry.Role == meta.RoleMirror {
 			w.violate("MirrorIsPrefixOfSource", "%s-%d on %s holds [%d..%d] of epoch %d, which no source ever had", topicName, p, c.name, b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())

@@ -401,9 +401,6 @@ func (s *shell) takeOver(m *record) {
 	}
 }
 
-// howIs begins the question of how a reversal stands, and its answer.
-const howIs = "how is "
-
 // hearMirror asks the mirror how the reversal stands and does what follows (rules R1, R4). With end it asks it to end the
 // reversal where it can, as a failover after the hand-over does (rule R2).
 func (s *shell) hearMirror(m *record, end bool) {
@@ -503,14 +500,4 @@ func (s *shell) becomeMirror(m *record, ends []kafka.Offset) {
 			}
 		}
 	}
-}
-
-// holding reports whether a transaction of this cluster holds the topic.
-func (c *cluster) holding() bool {
-	for _, t := range c.txns {
-		if len(t.on) > 0 {
-			return true
-		}
-	}
-	return false
 }

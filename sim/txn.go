@@ -116,6 +116,16 @@ func (c *cluster) abortTxns() bool {
 	return true
 }
 
+// holding reports whether a transaction of this cluster holds the topic.
+func (c *cluster) holding() bool {
+	for _, t := range c.txns {
+		if len(t.on) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func sortedIDs(m map[kafka.ProducerID]*txn) []kafka.ProducerID {
 	ids := make([]kafka.ProducerID, 0, len(m))
 	for id := range m {
