@@ -432,5 +432,5 @@ func (w *world) commonEnd(a, b *seen) kafka.Offset {
 
 // between reports whether the log holds, or will hold, something that begins in [from, to).
 func (s *seen) between(from, to kafka.Offset) bool {
-	return s.end() < to || slices.ContainsFunc(s.nodes, func(n *node) bool { return n.base >= from && n.base < to })
+	return s.end() < to || slices.ContainsFunc(s.nodes, func(n *node) bool { return max(n.base, s.start) >= from && max(n.base, s.start) < to })
 }
