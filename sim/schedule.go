@@ -102,7 +102,7 @@ func (w *world) build() {
 		}
 		w.clusters = append(w.clusters, c)
 		if i == 0 && w.profile.layout.kafka() {
-			c.plain = newPlainKafka(c, w.random.IntN(4) > 0)
+			c.plain = newPlainKafka(c, w.random.IntN(4) > 0 || w.profile.compact)
 			c.plain.make(1 + int32(w.random.IntN(2)))
 			continue
 		}
@@ -206,7 +206,7 @@ func (w *world) recover() func() {
 			return func() { c.orderVerb(mirror.FailoverAsked) }
 		case i == 0 && w.profile.layout == chain && c.isIn(mirror.HandedOver) && w.clusters[1].isIn(mirror.Stopped) && w.chance(2):
 			return w.detour
-		case c.handingOver() && c.state() == mirror.HandedOver && w.chance(8):
+		case c.handingOver() && c.state() == mirror.HandedOver && w.chance(2):
 			return func() { c.orderVerb(mirror.FailoverForced) }
 		case c.handingOver() && (!w.profile.turnsOnly && w.chance(3) || c.state() == mirror.HandedOver && w.chance(8)):
 			e := []mirror.Event{mirror.FailoverAsked, mirror.FailoverForced}[w.random.IntN(2)]
