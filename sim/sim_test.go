@@ -18,7 +18,7 @@ const (
 	eventsEach  = 170
 	eventsLeast = 150 // on the mean
 	// countedFrom is how many schedules must hit every cell of both tables hitsLeast times.
-	countedFrom = 20000
+	countedFrom = 40000
 	hitsLeast   = 100
 )
 
