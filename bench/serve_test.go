@@ -38,8 +38,11 @@ func (s shape) String() string {
 	return fmt.Sprintf("%s x %d", size, s.partitions)
 }
 
-// records is how many of them are written, by bytes and by number bounded.
-func (s shape) records(mb int) int { return min(mb<<20/s.size, mb*2500) }
+// records is how many of them are written, by bytes and by number bounded, and at least so many for each partition that it is
+// not the making of files that is measured: hawser makes a partition's with its first record, Kafka with the topic.
+func (s shape) records(mb int) int {
+	return max(min(mb<<20/s.size, mb*2500), 50*int(s.partitions))
+}
 
 // turn is one measurement.
 type turn struct {

@@ -424,6 +424,7 @@ func TestDisasterRoundTrip(t *testing.T) {
 	b.CreateMirror("ab", topic)
 	WaitLevel(t, Client(t, a.Kafka), Client(t, b.Kafka), topic, partitions, 30*time.Second)
 	commit(t, Client(t, a.Kafka), "readers", topic, 90)
+	ids := [2]kadm.TopicID{topicIDOf(t, a, topic), topicIDOf(t, b, topic)}
 	waitLinkDown := func() {
 		b.WaitStatus("ab", topic, "SOURCE_UNAVAILABLE", 30*time.Second)
 	}
@@ -460,6 +461,17 @@ func TestDisasterRoundTrip(t *testing.T) {
 	if q := quarantineOf(t, b, topic); len(q) != 0 {
 		t.Errorf("the other side has a quarantine, too: %v", q)
 	}
+	// Case C96: kill, restart, failover, restore and reversal leave each side its own topic id.
+	if now := [2]kadm.TopicID{topicIDOf(t, a, topic), topicIDOf(t, b, topic)}; now != ids || ids[0] == (kadm.TopicID{}) || ids[1] == (kadm.TopicID{}) {
+		t.Errorf("the topic's ids were %v and are %v", ids, now)
+	}
+}
+
+func topicIDOf(t *testing.T, h *Hawser, topic string) kadm.TopicID {
+	t.Helper()
+	details, err := kadm.NewClient(Client(t, h.Kafka)).ListTopics(testContext(t), topic)
+	fatal(t, err)
+	return details[topic].ID
 }
 
 // eventuallyOrder gives an order until the other cluster has been heard of again.
