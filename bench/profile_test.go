@@ -75,9 +75,16 @@ func (h *hawser) profile(t *testing.T, file string) {
 		t.Error(err)
 		return
 	}
-	draw := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-svg", "-nodecount=45", "-output", file+".svg", file+".pprof")
-	draw.WaitDelay = time.Second
-	if out, err := draw.CombinedOutput(); err != nil {
-		t.Errorf("draw the profile (is graphviz installed?): %v\n%s", err, out)
+	// Not pprof's own picture, which has a script of somebody else's in it.
+	for _, step := range [][]string{
+		{"go", "tool", "pprof", "-dot", "-nodecount=45", "-output", file + ".dot", file + ".pprof"},
+		{"dot", "-Tsvg", "-o", file + ".svg", file + ".dot"},
+	} {
+		draw := exec.CommandContext(t.Context(), step[0], step[1:]...)
+		draw.WaitDelay = time.Second
+		if out, err := draw.CombinedOutput(); err != nil {
+			t.Errorf("draw the profile (is graphviz installed?): %v\n%s", err, out)
+			return
+		}
 	}
 }
