@@ -347,3 +347,20 @@ func TestWhatWasNotLearnedIsNotTouched(t *testing.T) {
 		}
 	}
 }
+
+// A mirror that jumped into a transaction ended it below the offset it jumped to; the batch that lies across, and what follows, is decided
+// by the marker that the source sends.
+func TestABatchAcrossAJumpIsNotOfTheTransactionItEnded(t *testing.T) {
+	across, err := batch.Build(batch.Spec{BaseOffset: 9, ProducerID: 5, Transactional: true}, []batch.Record{
+		{Offset: 9, Key: []byte("a"), Value: []byte("1")}, {Offset: 10, Key: []byte("b"), Value: []byte("1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := retain.NewFilter(retain.Facts{NowMs: 100, KeyBytes: 1 << 20, PlainMax: 1 << 20, Aborted: []retain.Aborted{{Producer: 5, First: 0, Last: 9}}}, 0)
+	if !f.Learn(across) || !f.Learn(batch.BuildMarker(batch.Spec{BaseOffset: 11, ProducerID: 5}, batch.Commit, 1, 100)) {
+		t.Fatal("the keys do not fit")
+	}
+	if out, err := f.Batch(across, retain.Inside); err != nil || !bytes.Equal(out, across) {
+		t.Errorf("a batch whose last record was committed became %d bytes, %v", len(out), err)
+	}
+}

@@ -129,7 +129,8 @@ func (f *Filter) isAborted(b batch.Batch) bool {
 	if !found {
 		i--
 	}
-	return i >= 0 && b.BaseOffset() <= list[i].Last
+	// A batch that reaches past the end is of the transaction that a jump of the mirror cut in two: what is left of it is decided later.
+	return i >= 0 && b.LastOffset() <= list[i].Last
 }
 
 // Place says where a batch stands.
