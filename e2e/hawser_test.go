@@ -41,6 +41,7 @@ func run(m *testing.M) int {
 			return 1
 		}
 	}
+	go watchHeap()
 	code := m.Run()
 	for _, k := range []*Kafka{shared.kafka, guarded.kafka} {
 		if k != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -59,6 +60,11 @@ func read(path string, fail, summary bool) ([]timed, error) {
 	defer file.Close()
 	var tests []timed
 	output := map[string][]string{}
+	defer func() {
+		if fail {
+			printUnended(output)
+		}
+	}()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
@@ -78,10 +84,24 @@ func read(path string, fail, summary bool) ([]timed, error) {
 		case e.Action == "fail" && fail:
 			fmt.Print(strings.Join(output[key], ""))
 		}
-		if e.Test != "" && (e.Action == "pass" || e.Action == "fail") {
-			tests = append(tests, timed{strings.TrimPrefix(e.Package, "github.com/hawserio/hawser/") + "." + e.Test, e.Elapsed})
+		if e.Action == "pass" || e.Action == "fail" || e.Action == "skip" {
 			delete(output, key)
+			if e.Test != "" && e.Action != "skip" {
+				tests = append(tests, timed{strings.TrimPrefix(e.Package, "github.com/hawserio/hawser/") + "." + e.Test, e.Elapsed})
+			}
 		}
 	}
 	return tests, lines.Err()
+}
+
+// printUnended prints what the tests said that never ended, for what ended their process is often found there only:
+// a panic of another goroutine belongs to whichever test ran. Those that had not begun have nothing to say.
+func printUnended(output map[string][]string) {
+	for _, key := range slices.Sorted(maps.Keys(output)) {
+		said := slices.DeleteFunc(output[key], func(line string) bool { return strings.HasPrefix(line, "=== ") })
+		if len(said) == 0 {
+			continue
+		}
+		fmt.Printf("%s did not end; it said:\n%s\n", key, strings.Join(said[max(0, len(said)-400):], ""))
+	}
 }
