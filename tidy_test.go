@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -81,8 +82,16 @@ var fileSet = token.NewFileSet()
 
 func sources(t *testing.T) []source {
 	t.Helper()
-	var found []source
-	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+	found, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// parsed is every Go file of the tree, read once for all tests.
+var parsed = sync.OnceValues(func() (found []source, err error) {
+	err = filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -110,11 +119,8 @@ func sources(t *testing.T) []source {
 		found = append(found, source{path, dir, strings.HasSuffix(path, "_test.go"), file, text})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
-}
+	return found, err
+})
 
 func layerOf(pkg string) int {
 	for i, row := range layers {
@@ -212,6 +218,37 @@ func TestPackageDocs(t *testing.T) {
 		if len(paths) != 1 {
 			t.Errorf("package %s wants exactly one package comment, has %d: %v", pkg, len(paths), paths)
 		}
+	}
+}
+
+// TestEveryEventIsSaid finds events that no line of the product emits: what they tell of would be seen by nobody.
+func TestEveryEventIsSaid(t *testing.T) {
+	events, said := map[string]bool{}, map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if s.pkg == "event" && n.Name.Name == "Line" && n.Recv != nil {
+					events[n.Recv.List[0].Type.(*ast.Ident).Name] = true
+				}
+			case *ast.CompositeLit:
+				if sel, ok := n.Type.(*ast.SelectorExpr); ok && fmt.Sprint(sel.X) == "event" {
+					said[sel.Sel.Name] = true
+				}
+			}
+			return true
+		})
+	}
+	for name := range events {
+		if !said[name] {
+			t.Errorf("nobody says event.%s", name)
+		}
+	}
+	if len(events) < 10 {
+		t.Errorf("only %d events were found", len(events))
 	}
 }
 

@@ -80,6 +80,7 @@ type Broker struct {
 	ready     atomic.Bool
 	started   time.Time
 	timeline  *event.Ring // what happened lately, for console and metrics
+	events    event.Sink  // the log and the timeline
 	auditLog  *event.Audit
 	failed    chan error     // a door that stopped by itself says why
 	closers   []func() error // run last to first
@@ -103,6 +104,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &Broker{cfg: cfg, values: config.Broker.Values(cfg.Settings), log: cfg.Logger, started: time.Now(), failed: make(chan error, 2), timeline: event.NewRing(timelineLength, nil)}
+	b.events = event.All(event.Log(b.log), b.timeline)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close(context.WithoutCancel(ctx)))
@@ -116,7 +118,17 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 		}
 	}
 	b.ready.Store(true)
+	b.events.Emit(event.BrokerReady{NodeID: cfg.NodeID, ClusterID: b.ClusterID(), Listeners: b.boundListeners(), HTTP: b.HTTPAddress(), Took: time.Since(b.started)})
 	return b, nil
+}
+
+// boundListeners is the Kafka listeners as NAME://host:port, parted by commas.
+func (b *Broker) boundListeners() string {
+	var list []string
+	for _, l := range b.listening {
+		list = append(list, l.Name+"://"+b.kafka.Addr(l.Name))
+	}
+	return strings.Join(list, ",")
 }
 
 // onClose registers what Close undoes, last first.
@@ -218,6 +230,7 @@ func (b *Broker) openMeta(ctx context.Context) error {
 		Password:      b.values.Text("hawser.metadata.password"),
 		CompactEvery:  b.values.Millis("hawser.metadata.compaction.interval.ms"),
 		Logger:        b.log,
+		Events:        b.events,
 	})
 	if err != nil {
 		return fmt.Errorf("open metadata: %w", err)
@@ -239,6 +252,7 @@ func (b *Broker) openPartitions(ctx context.Context) error {
 		Unsafe:         !b.values.Bool("hawser.sync.enable"),
 		Refuse:         b.refuseAppend,
 		Logger:         b.log,
+		Events:         b.events,
 	}, b.store, b.meta)
 	b.onClose(b.owner.Close)
 	b.topics = newTopics(b)
@@ -316,7 +330,7 @@ func (b *Broker) openLinks(ctx context.Context) error {
 		Version:           b.cfg.Version,
 		Local:             b.localListener,
 		Dial:              b.dialSource,
-		Events:            event.All(event.Log(b.log), b.timeline),
+		Events:            b.events,
 		Logger:            b.log,
 	})
 	b.onClose(func() error { b.links.Close(); return nil })

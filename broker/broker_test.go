@@ -128,6 +128,7 @@ func TestD7_UnknownDirectoriesAreSetAside(t *testing.T) {
 	if _, err := os.Stat(stranger); !os.IsNotExist(err) {
 		t.Errorf("the unknown directory is still in its place: %v", err)
 	}
+	happened(t, b, "directory_set_aside", "AAAAAAAAAAAAAAAAAAAAAg-0")
 	var kept []string
 	_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
 		if strings.Contains(path, "AAAAAAAAAAAAAAAAAAAAAg") && strings.HasSuffix(path, ".log") {

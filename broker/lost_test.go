@@ -231,6 +231,7 @@ func TestCommittedOffsetsSurviveAPartitionOutOfService(t *testing.T) {
 
 	spoil(t, dir, orders, 0)
 	b = start(t, dir, nil)
+	happened(t, b, "partition_out_of_service", "orders-0")
 	if at, err := committedBy(t, b, "readers", orders); at != 1 || err != nil {
 		t.Errorf("with the topic's partition out of service the group is at %d, %v; want 1", at, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/event"
 )
 
 // Run starts a broker, says on stderr in one line when it serves, and stops it
@@ -44,9 +45,12 @@ func Run(ctx context.Context, cfg Config, stderr io.Writer) error {
 	}
 	fmt.Fprintf(stderr, "hawser ready kafka=%s http=%s cluster=%s node=%d version=%s\n", b.KafkaAddress(), http, b.ClusterID(), cfg.NodeID, cfg.Version)
 	var failed error
+	reason := "it was asked to"
 	select {
 	case <-ctx.Done():
 	case failed = <-b.Failed():
+		reason = fmt.Sprint(failed)
 	}
+	b.events.Emit(event.BrokerStopping{Reason: reason})
 	return errors.Join(failed, b.Close(context.WithoutCancel(ctx)))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hawserio/hawser/commitlog"
 	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/handler"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link"
@@ -93,7 +94,7 @@ func (t *topics) clearAway(id kafka.PartitionID, deleted bool) error {
 	if err != nil {
 		return fmt.Errorf("set unknown partition aside: %w", err)
 	}
-	t.b.log.Warn("partition directory of a topic that metadata does not know was set aside", "partition", id.String(), "now", where)
+	t.b.events.Emit(event.DirectorySetAside{From: id.String(), To: where})
 	return nil
 }
 
@@ -255,6 +256,7 @@ func (t *topics) Create(ctx context.Context, spec handler.NewTopic) (*meta.Topic
 		t.unmake(topic.ID, 0, spec.Partitions, err)
 		return nil, err
 	}
+	t.b.events.Emit(event.TopicCreated{Topic: topic.Name, ID: topic.ID.String(), Partitions: topic.Partitions})
 	if err := t.open(ctx, topic.ID); err != nil {
 		return nil, err
 	}
@@ -318,7 +320,8 @@ func (t *topics) Delete(ctx context.Context, id kafka.TopicID) error {
 	if err != nil {
 		return err
 	}
-	t.b.links.TopicDeleted(id)
+	t.b.events.Emit(event.TopicDeleted{Topic: gone.Name, ID: id.String()})
+	t.b.links.TopicDeleted()
 	t.b.groups.TopicDeleted(ctx, gone.Name)
 	t.opening.Lock()
 	defer t.opening.Unlock()

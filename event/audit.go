@@ -31,9 +31,6 @@ type Audit struct {
 	out io.Writer
 }
 
-// NewAudit writes to out.
-func NewAudit(out io.Writer) *Audit { return &Audit{out: out} }
-
 // OpenAudit appends to the file at path, which it makes for its owner alone.
 // Every line is synced.
 func OpenAudit(path string) (*Audit, error) {

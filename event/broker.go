@@ -80,9 +80,13 @@ type RecoveryFound struct {
 	Offset    kafka.Offset // the log's end after it
 	TornBytes int64        // cut off: a write that was not synced
 	Scanned   int64        // bytes checked
+	Rebuilt   int          // indexes that were made anew
 }
 
 func (e RecoveryFound) String() string {
+	if e.TornBytes == 0 {
+		return fmt.Sprintf("Log %s-%d was not closed in order and was recovered up to offset %d: nothing was lost.", e.Topic, e.Partition, e.Offset)
+	}
 	return fmt.Sprintf("Log %s-%d was recovered up to offset %d: %d bytes that were not synced were cut off.", e.Topic, e.Partition, e.Offset, e.TornBytes)
 }
 
@@ -92,7 +96,7 @@ func (e RecoveryFound) Line() Line {
 		level = slog.LevelWarn
 	}
 	return line("recovery_found", level).of("", e.Topic).in(e.Partition).at(e.Offset, kafka.NoEpoch).
-		with(slog.Int64("torn_bytes", e.TornBytes), slog.Int64("scanned_bytes", e.Scanned))
+		with(slog.Int64("torn_bytes", e.TornBytes), slog.Int64("scanned_bytes", e.Scanned), slog.Int("rebuilt", e.Rebuilt))
 }
 
 // DirectorySetAside says that a log directory was found whose topic is not known

@@ -168,22 +168,6 @@ func (e MirrorTruncated) Line() Line {
 		with(slog.Int64("records", e.Records), slog.String("quarantine", e.Quarantine))
 }
 
-// MirrorStopped says at which stop point a partition of a mirror stopped.
-type MirrorStopped struct {
-	Link, Topic string
-	Partition   int32
-	Offset      kafka.Offset // exclusive end of what was mirrored
-	Epoch       kafka.LeaderEpoch
-}
-
-func (e MirrorStopped) String() string {
-	return fmt.Sprintf("Mirror %s-%d stopped at offset %d and is open for producers.", e.Topic, e.Partition, e.Offset)
-}
-
-func (e MirrorStopped) Line() Line {
-	return line("mirror_stopped", slog.LevelInfo).of(e.Link, e.Topic).in(e.Partition).at(e.Offset, e.Epoch)
-}
-
 // RecordsLost says that the source removed records before they were mirrored.
 type RecordsLost struct {
 	Link, Topic string

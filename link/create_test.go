@@ -362,7 +362,7 @@ func TestMirrorGoesWithItsTopic(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	r.links.TopicDeleted(id)
+	r.links.TopicDeleted()
 	r.eventually("the record goes and nobody fetches", func() bool {
 		return r.meta.Image().Mirrors[id] == nil && r.pool().fetches("t") == 0
 	})

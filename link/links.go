@@ -202,13 +202,12 @@ func stateChanged(img *meta.Image, from, to *meta.Mirror) event.MirrorStateChang
 	return e
 }
 
-// TopicDeleted tells that a topic is gone, so that its mirror goes too: its link
-// drops the fetching and removes the record.
-func (ls *Links) TopicDeleted(id kafka.TopicID) {
+// TopicDeleted tells that a topic is gone, so that its mirror goes too: each link looks for mirrors without a
+// topic, as it does after a crash, drops the fetching and removes the record.
+func (ls *Links) TopicDeleted() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, r := range ls.running {
 		r.wake()
 	}
-	_ = id // each link finds records without a topic by itself, after a crash as well
 }

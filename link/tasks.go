@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hawserio/hawser/config"
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/group"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
@@ -47,11 +48,16 @@ func (r *running) makeTasks() {
 		TopicPrefix: func() string { return r.settingsNow().prefix },
 		GroupPrefix: func() string { return r.settingsNow().groupPrefix },
 	}
+	runner := func(name string, order func() task.Order, run func(context.Context) task.Result) *task.Runner {
+		return task.NewRunner(name, order, run, func(from, to string, first plan.Problem) {
+			r.ls.env.Events.Emit(event.TaskStateChanged{Link: r.name, Task: name, From: from, To: to, Code: first.Code, Text: first.Text})
+		})
+	}
 	r.tasks = []*task.Runner{
-		task.NewRunner(task.TopicConfigsSync, r.configOrder, r.configs.Run),
-		task.NewRunner(task.ConsumerOffsetSync, r.offsetOrder, r.syncOffsets),
-		task.NewRunner(task.AutoCreateMirror, r.autoOrder, auto.Run),
-		task.NewRunner(task.ACLSync, r.aclOrder, acls.Run),
+		runner(task.TopicConfigsSync, r.configOrder, r.configs.Run),
+		runner(task.ConsumerOffsetSync, r.offsetOrder, r.syncOffsets),
+		runner(task.AutoCreateMirror, r.autoOrder, auto.Run),
+		runner(task.ACLSync, r.aclOrder, acls.Run),
 	}
 }
 

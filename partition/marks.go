@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/internal/invariant"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
@@ -177,7 +178,7 @@ func (p *Partition) fail(err error) {
 	}
 	m.mu.Unlock()
 	if first && kafka.CodeOf(err) == kafka.KafkaStorageError {
-		p.owner.cfg.Logger.Error("partition is out of service", "topic", p.name.Topic, "partition", p.name.Partition, "error", err)
+		p.owner.cfg.Events.Emit(event.PartitionOutOfService{Topic: p.name.Topic, Partition: p.name.Partition, Err: err})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hawserio/hawser/commitlog"
+	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
 	"github.com/hawserio/hawser/meta"
@@ -76,8 +77,8 @@ func (p *Partition) open() error {
 	}
 	p.log = log
 	if recovery.TornBytes > 0 || len(recovery.RebuiltFiles) > 0 {
-		p.owner.cfg.Logger.Info("recovered a log that was not closed in order", "topic", p.name.Topic, "partition", p.name.Partition,
-			"offset", log.EndOffset(), "torn_bytes", recovery.TornBytes, "scanned_bytes", recovery.ScannedBytes, "rebuilt", len(recovery.RebuiltFiles))
+		p.owner.cfg.Events.Emit(event.RecoveryFound{Topic: p.name.Topic, Partition: p.name.Partition, Offset: log.EndOffset(),
+			TornBytes: recovery.TornBytes, Scanned: recovery.ScannedBytes, Rebuilt: len(recovery.RebuiltFiles)})
 	}
 	if log.SyncedEnd() < log.EndOffset() {
 		if _, err := log.Sync(); err != nil {

@@ -39,6 +39,7 @@ type Config struct {
 	UnsyncedMax    int64         // and at which appends wait: 64 MiB
 	Unsafe         bool          // no sync: the high watermark is the written end (comparison runs only)
 	Logger         *slog.Logger
+	Events         event.Sink       // hears of partitions that go out of service, and of torn logs; the Logger where nil
 	Now            func() time.Time // time.Now where nil
 	// Refuse says why producers may not append to an open topic just now: it is about to be frozen (rule R5). Transaction
 	// markers are not refused. nil for no such rule; asked for each batch, so it must be quick.
@@ -97,6 +98,9 @@ func NewOwner(cfg Config, st store.Store, stream Stream) *Owner {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Events == nil {
+		cfg.Events = event.Log(cfg.Logger)
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

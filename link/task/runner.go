@@ -22,6 +22,7 @@ type Runner struct {
 	name  string
 	order func() Order
 	run   func(context.Context) Result
+	tell  func(from, to string, first plan.Problem)
 	poke  chan struct{} // room for one
 	slot  chan struct{} // held by whoever runs
 
@@ -31,9 +32,10 @@ type Runner struct {
 	failures int
 }
 
-// NewRunner makes a runner; Loop starts it.
-func NewRunner(name string, order func() Order, run func(context.Context) Result) *Runner {
-	return &Runner{name: name, order: order, run: run, poke: make(chan struct{}, 1), slot: make(chan struct{}, 1)}
+// NewRunner makes a runner; Loop starts it. tell hears when a run finds problems after one that found none, with the first of
+// them, and the other way round.
+func NewRunner(name string, order func() Order, run func(context.Context) Result, tell func(from, to string, first plan.Problem)) *Runner {
+	return &Runner{name: name, order: order, run: run, tell: tell, poke: make(chan struct{}, 1), slot: make(chan struct{}, 1)}
 }
 
 // Name is the task's.
@@ -90,12 +92,19 @@ func (r *Runner) once(ctx context.Context) {
 		return
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	before := r.problems
 	r.ran, r.problems = true, bound(res.Problems)
 	if res.Err != nil {
 		r.failures++
 	} else {
 		r.failures = 0
+	}
+	r.mu.Unlock()
+	switch {
+	case len(before) == 0 && len(res.Problems) > 0:
+		r.tell(StateActive, StateInError, res.Problems[0])
+	case len(before) > 0 && len(res.Problems) == 0:
+		r.tell(StateInError, StateActive, plan.Problem{})
 	}
 }
 

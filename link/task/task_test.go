@@ -304,6 +304,7 @@ func TestRunnerRunsOnceAtATimeAndBacksOff(t *testing.T) {
 		var running, most, runs atomic.Int32
 		var fail atomic.Bool
 		order := Order{Enabled: true, Period: 5 * time.Second}
+		var told []string // by the one goroutine that runs, read when it rests
 		r := NewRunner("x", func() Order { return order }, func(ctx context.Context) Result {
 			most.Store(max(most.Load(), running.Add(1)))
 			defer running.Add(-1)
@@ -316,7 +317,7 @@ func TestRunnerRunsOnceAtATimeAndBacksOff(t *testing.T) {
 				return Result{Err: errors.New("away"), Problems: []plan.Problem{{Code: "TIMEOUT_ERROR", Text: "away"}}}
 			}
 			return Result{}
-		})
+		}, func(from, to string, first plan.Problem) { told = append(told, from+" "+to+" "+first.Code) })
 		if s, _ := r.Status(); s != StateUnknown {
 			t.Errorf("before the first run: %s", s)
 		}
@@ -349,8 +350,13 @@ func TestRunnerRunsOnceAtATimeAndBacksOff(t *testing.T) {
 		if n := runs.Load() - before; n < 9 || n > 11 {
 			t.Errorf("%d runs in 150 s of failures, want one each 15 s", n)
 		}
+		fail.Store(false)
+		time.Sleep(time.Minute)
 		cancel()
 		synctest.Wait()
+		if want := []string{"ACTIVE IN_ERROR TIMEOUT_ERROR", "IN_ERROR ACTIVE "}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
 	})
 }
 
@@ -366,7 +372,7 @@ func TestRunnerStatusSaysWhatKeepsItFromRunning(t *testing.T) {
 		{Order{Enabled: true, Hold: StateLinkPaused}, StateLinkPaused, 0},
 		{Order{Enabled: true, Hold: StateLinkFailed}, StateLinkFailed, 0},
 	} {
-		r := NewRunner("x", func() Order { return c.order }, func(context.Context) Result { ran = true; return Result{} })
+		r := NewRunner("x", func() Order { return c.order }, func(context.Context) Result { ran = true; return Result{} }, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { r.Loop(ctx); close(done) }()
