@@ -243,7 +243,8 @@ func TestC12_NullEmptyAndRepeated(t *testing.T) {
 		sameView(t, w.k, w.h, topic, p)
 	}
 	sameText(t, kcat(t, w.k.Bootstrap(), topic), kcat(t, w.h.Kafka, topic))
-	sameText(t, console(t, w.k, w.k.Bootstrap(), topic), console(t, w.k, w.h.Kafka, topic))
+	_, n := Ends(t, w.source, topic, 0)
+	sameText(t, console(t, w.k, w.k.Bootstrap(), topic, int(n)), console(t, w.k, w.h.Kafka, topic, int(n)))
 	sameText(t, python(t, "read.py", w.k.Bootstrap(), topic), python(t, "read.py", w.h.Kafka, topic))
 	for p := range int32(2) {
 		_, end := Ends(t, w.source, topic, p)

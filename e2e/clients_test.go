@@ -246,15 +246,20 @@ func linesByTopic(text string) map[string][]string {
 	return all
 }
 
-func console(t *testing.T, k *Kafka, bootstrap, topic string) string {
+// console reads n committed records of partition 0 with the console consumer. It is told how many there are: a loaded
+// machine may need longer for the first of them than anyone would wait for one that is not there.
+func console(t *testing.T, k *Kafka, bootstrap, topic string, n int) string {
 	t.Helper()
 	config := t.TempDir() + "/consumer.properties"
 	if err := os.WriteFile(config, []byte("isolation.level=read_committed\ncheck.crcs=true\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	out, _ := k.Run(testContext(t), "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic,
-		"--partition", "0", "--offset", "earliest", "--timeout-ms", "4000", "--consumer.config", config,
+		"--partition", "0", "--offset", "earliest", "--max-messages", strconv.Itoa(n), "--timeout-ms", "60000", "--consumer.config", config,
 		"--property", "print.offset=true", "--property", "print.timestamp=true", "--property", "print.key=true", "--property", "print.headers=true")
+	if total := fmt.Sprintf("Processed a total of %d messages", n); !strings.Contains(out, total) {
+		t.Fatalf("the console consumer of %s did not say %q:\n%s", bootstrap, total, out)
+	}
 	var kept []string
 	for _, l := range strings.Split(out, "\n") {
 		if strings.Contains(l, "Offset:") {

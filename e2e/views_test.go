@@ -55,7 +55,8 @@ func TestC07_ReadCommittedViewEqualsTheSources(t *testing.T) {
 		}
 	}
 	compare()
-	sameText(t, console(t, w.k, w.k.Bootstrap(), topic), console(t, w.k, w.h.Kafka, topic))
+	n := len(view(t, w.k.Bootstrap(), topic, 0, 0, end))
+	sameText(t, console(t, w.k, w.k.Bootstrap(), topic, n), console(t, w.k, w.h.Kafka, topic, n))
 	w.restart()
 	compare()
 	SameAll(t, w.source, w.mirror, topic, 1)
