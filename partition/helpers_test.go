@@ -145,6 +145,14 @@ func (b *bed) open() {
 	}
 }
 
+// syncsLater has nothing of a partition synced of itself: it looks as if it were appended to all the time, with an hour's delay.
+func (b *bed) syncsLater(p *Partition) {
+	s := b.Owner.syncer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay, p.dirty.ended = time.Hour, time.Now()
+}
+
 // reopen closes the owner in order and opens it again.
 func (b *bed) reopen() {
 	b.t.Helper()

@@ -146,6 +146,15 @@ func (tr *trace) add(event string) {
 	tr.events = append(tr.events, event)
 }
 
+// take hands out what was noted, and begins anew.
+func (tr *trace) take() []string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	events := tr.events
+	tr.events = nil
+	return events
+}
+
 type tracedStore struct {
 	store.Store
 	*trace
@@ -193,14 +202,14 @@ func (f tracedFile) Append(p []byte) error {
 func checkStopOrder(t testing.TB) error {
 	tr := &trace{}
 	b := newBedOver(t, meta.RoleMirror, 1, tracedStore{openDisk(t, t.TempDir()), tr})
-	b.Owner.syncer.delay = 1 << 40 // nothing is synced of itself
+	b.syncsLater(b.p(0))
 	b.stream.written = func() { tr.add("store") }
 	b.mirrorOpenTransactions()
-	tr.events = nil
+	tr.take()
 	if err := b.stop(); err != nil {
 		return err
 	}
-	if got := strings.Join(tr.events, " "); got != "sync store marker marker sync" {
+	if got := strings.Join(tr.take(), " "); got != "sync store marker marker sync" {
 		return fmt.Errorf("a stop did: %s", got)
 	}
 	return nil
