@@ -324,6 +324,7 @@ func (b *Broker) openLinks(ctx context.Context) error {
 			}
 		},
 		ReplicationFactor: int16(b.values.Int("default.replication.factor")),
+		MemoryMax:         b.values.Int("hawser.link.memory.bytes"),
 		Transactions:      b.txns,
 		Journal:           noted,
 		Sign:              func(text []byte) (string, error) { return api.SignReport(b.meta.SigningKey(), text) },

@@ -81,7 +81,6 @@ var idleDocs = map[string]string{
 	"flush.messages":                                              "Accepted as Kafka's; without effect: every write is synced before it is shown.",
 	"flush.ms":                                                    "Accepted as Kafka's; without effect: every write is synced before it is shown.",
 	"follower.replication.throttled.replicas":                     noFollowers,
-	"hawser.link.memory.bytes":                                    "Without effect: each link holds 268435456 bytes between the source's socket and the log at the most.",
 	"leader.replication.throttled.replicas":                       noFollowers,
 	"local.retention.bytes":                                       noTiers,
 	"local.retention.ms":                                          noTiers,

@@ -115,7 +115,7 @@ func brokerOwnKeys() []Key {
 		Key{Name: "hawser.http.security.protocol", Type: String, Default: "PLAINTEXT", Fixed: true,
 			Doc: "SSL makes the HTTP port speak HTTPS, with the ssl.* configs, or those that stand as listener.name.http.ssl.*. Who shows a certificate (ssl.client.auth) needs no other login."}.with(oneOf("PLAINTEXT", "SSL")),
 		Key{Name: "hawser.link.memory.bytes", Type: Long, Default: "268435456", Fixed: true,
-			Doc: "Most bytes that all links together hold between the source's socket and the log."}.with(atLeast(16 << 20)),
+			Doc: "Most bytes that all links together hold between their sources' sockets and the log. Each has an equal part, of 4194304 bytes at the least."}.with(atLeast(16 << 20)),
 		{Name: "hawser.link.token.files", Type: List, Default: "", Fixed: true,
 			Doc: "Files, as file:///path, that a link's sasl.oauthbearer.token.endpoint.url may name. What is in them is sent to the source, so no other file is read."},
 		{Name: "hawser.metadata.endpoints", Type: List, Default: "", Fixed: true, Doc: "Addresses of an external etcd, as host:port. Empty: the one inside this process."},

@@ -449,3 +449,34 @@ func TestMirrorByItsOwnNameAlone(t *testing.T) {
 		t.Error("validation made the topic")
 	}
 }
+
+// All links together hold hawser.link.memory.bytes: each has an equal part, also of links that come and go.
+func TestLinksShareTheMemory(t *testing.T) {
+	r := newRig(t)
+	r.link("a")
+	poolOf := func(name string) *fakePool {
+		run := r.links.runningOf(r.meta.Image().LinkIDs[name])
+		run.mu.Lock()
+		defer run.mu.Unlock()
+		return run.pool.(*fakePool)
+	}
+	part := func(name string) int64 {
+		pool := poolOf(name)
+		pool.mu.Lock()
+		defer pool.mu.Unlock()
+		return pool.cfg.MemoryMax
+	}
+	first := poolOf("a")
+	if got := part("a"); got != 256<<20 {
+		t.Errorf("a link alone has %d bytes", got)
+	}
+	r.link("b")
+	r.eventually("each has a half", func() bool { return part("a") == 128<<20 && part("b") == 128<<20 })
+	if err := r.links.Delete(t.Context(), "b", false, false); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the one that is left has all", func() bool { return part("a") == 256<<20 })
+	if poolOf("a") != first {
+		t.Error("the link was dialed anew for it")
+	}
+}

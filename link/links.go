@@ -2,8 +2,10 @@ package link
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/kafka"
@@ -22,6 +24,7 @@ type Links struct {
 	running map[kafka.TopicID]*running // by link id; empty before Start
 	closed  bool
 
+	memory    atomic.Int64 // bytes of source answers that each link may hold
 	verifying verifications
 }
 
@@ -63,18 +66,26 @@ func (ls *Links) follow(img *meta.Image) {
 		if img.Links[id] == nil {
 			delete(ls.running, id)
 			ls.wait.Go(r.close)
-			continue
 		}
-		r.wake()
 	}
+	before := maps.Clone(ls.running)
 	for id, rec := range img.Links {
 		if ls.running[id] == nil {
-			r := newRunning(ls, rec)
-			ls.running[id] = r
+			ls.running[id] = newRunning(ls, rec)
+		}
+	}
+	ls.memory.Store(max(ls.env.MemoryMax/int64(max(len(ls.running), 1)), linkMemoryLeast))
+	for id, r := range ls.running {
+		if before[id] == nil {
 			r.start(ls.ctx)
+		} else {
+			r.wake()
 		}
 	}
 }
+
+// linkMemoryLeast is what a link may hold however many there are, in bytes.
+const linkMemoryLeast = 4 << 20
 
 // Close stops all of it and waits.
 func (ls *Links) Close() {

@@ -30,7 +30,9 @@ type Env struct {
 	ConfigsChanged func(id kafka.TopicID)
 	// ReplicationFactor is a new mirror's where the order names none; 0 is 1.
 	ReplicationFactor int16
-	Version           string // hawser's, told to the other cluster of a link
+	// MemoryMax is the bytes of answers of all sources that all links together hold; 0 is 256 MiB.
+	MemoryMax int64
+	Version   string // hawser's, told to the other cluster of a link
 	// Local finds one of this cluster's own listeners: of the security protocol, and of the name where it is not empty. nil: links
 	// cannot lend connections.
 	Local  func(name, protocol string) (Listener, error)
@@ -181,6 +183,9 @@ func (env Env) filled() Env {
 	}
 	if env.Now == nil {
 		env.Now = time.Now
+	}
+	if env.MemoryMax == 0 {
+		env.MemoryMax = 256 << 20
 	}
 	if env.ReplicationFactor == 0 {
 		env.ReplicationFactor = 1

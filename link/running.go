@@ -208,17 +208,17 @@ func (r *running) reconcile(ctx context.Context) {
 	}
 }
 
-// configure takes over the stored configs: new bounds on the live pool, or a new
+// configure takes over the stored configs, and the link's part of the memory: new bounds on the live pool, or a new
 // connection where that is what changed (case C73).
 func (r *running) configure() {
-	rec := r.ls.env.Metadata.Image().Links[r.id]
+	rec, memory := r.ls.env.Metadata.Image().Links[r.id], r.ls.memory.Load()
 	r.mu.Lock()
-	if rec == nil || rec == r.rec {
+	if rec == nil || rec == r.rec && memory == r.set.fetch.MemoryMax {
 		r.mu.Unlock()
 		return
 	}
 	set, err := readSettings(rec.Name, all(rec))
-	set.source.Logger = r.ls.env.Logger
+	set.source.Logger, set.fetch.MemoryMax = r.ls.env.Logger, memory
 	before := r.set
 	first := r.rec == nil
 	r.rec, r.set, r.setErr = rec, set, err

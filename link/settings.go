@@ -51,9 +51,6 @@ const (
 	modeBidirectional = peer.Bidirectional
 )
 
-// memoryMax bounds the answers that one link holds at once, in bytes.
-const memoryMax = 256 << 20
-
 // settings is a link's configs, read.
 type settings struct {
 	mode         string
@@ -220,7 +217,6 @@ func readFetch(r reader, include []string) fetcher.Config {
 		PartitionMax: int(r.number("replica.fetch.max.bytes", 5<<20)),
 		ResponseMax:  int(r.number("replica.fetch.response.max.bytes", 10<<20)),
 		RateMax:      r.number("link.max.bytes.per.second", -1),
-		MemoryMax:    memoryMax,
 		Backoff:      r.millis("replica.fetch.backoff.ms", time.Second),
 		MetadataAge:  r.millis("metadata.max.age.ms", 10*time.Second),
 		KeepHoles:    !plan.FollowsLogStart(include),
