@@ -43,7 +43,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, hooks Ho
 	root.SetArgs(personality(hooks.Program, args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err := errors.Join(root.ExecuteContext(ctx), app.endSaying())
 	if err == nil {
 		return 0
 	}
@@ -58,6 +58,9 @@ type app struct {
 
 	door   door
 	format string
+
+	printed bool     // a program has got its data
+	said    []string // what it was told beside
 }
 
 func (a *app) root() *cobra.Command {

@@ -99,11 +99,11 @@ func TestTables(t *testing.T) {
 		Lags: []link.Lag{{Partition: 0, Records: 12, LastSourceFetch: 100, Lost: 3}, {Partition: 1, LastSourceFetch: -1, Err: "offset 5 is corrupt"}}})
 	for _, row := range []struct{ args, want string }{
 		{"mirror list", `
-Link Name | Mirror Topic Name | Source Topic Name | Mirror Status | Status Time (ms) | Num Partition | Max Per Partition Mirror Lag
-----------+-------------------+-------------------+---------------+------------------+---------------+-----------------------------
-my-link   | clicks            | clicks            | ACTIVE        | 1700000000000    | 2             | 0
-my-link   | old               | old               | STOPPED       | 1700000000001    | 2             | 0
-my-link   | orders            | orders            | FAILED        | 1700000000000    | 2             | 12
+Link Name | Mirror Topic Name | Source Topic Name | Mirror Status | Status Time (ms) | Num Partition | Max Per Partition Mirror Lag | RPO
+----------+-------------------+-------------------+---------------+------------------+---------------+------------------------------+--------
+my-link   | clicks            | clicks            | ACTIVE        | 1700000000000    | 2             | 0                            | unknown
+my-link   | old               | old               | STOPPED       | 1700000000001    | 2             | 0                            |
+my-link   | orders            | orders            | FAILED        | 1700000000000    | 2             | 12                           | unknown
 `},
 		{"mirror list --mirror-status stopped --link my-link -o json", `
 [
@@ -119,10 +119,10 @@ my-link   | orders            | orders            | FAILED        | 170000000000
 ]
 `},
 		{"mirror describe orders", `
-Link Name | Mirror Topic Name | Source Topic Name | Mirror Status | Mirror Topic Error      | Status Time (ms) | Partition | Partition Mirror Lag | Last Source Fetch Offset
-----------+-------------------+-------------------+---------------+-------------------------+------------------+-----------+----------------------+-------------------------
-my-link   | orders            | orders            | FAILED        | SOURCE_TOPIC_ID_CHANGED | 1700000000000    | 0         | 12                   | 100
-my-link   | orders            | orders            | FAILED        | SOURCE_TOPIC_ID_CHANGED | 1700000000000    | 1         | 0                    | -1
+Link Name | Mirror Topic Name | Source Topic Name | Mirror Status | Mirror Topic Error      | Status Time (ms) | Partition | Partition Mirror Lag | Last Source Fetch Offset | RPO
+----------+-------------------+-------------------+---------------+-------------------------+------------------+-----------+----------------------+--------------------------+--------
+my-link   | orders            | orders            | FAILED        | SOURCE_TOPIC_ID_CHANGED | 1700000000000    | 0         | 12                   | 100                      | unknown
+my-link   | orders            | orders            | FAILED        | SOURCE_TOPIC_ID_CHANGED | 1700000000000    | 1         | 0                    | -1                       | unknown
 
 The source topic was made anew.[31m Fail over.
 Partition 0: the source removed 3 records before they were mirrored.
@@ -319,11 +319,36 @@ orders            | 0         | 0                    | -1                       
 orders            | 1         | 0                    | -1                       |                                                           |
 Mirror topic "orders" is STOPPED now.
 `
-	if r.code != 1 || r.out != want || !strings.Contains(r.err, "some topics failed") {
+	if r.code != 1 || r.out != want || !strings.Contains(r.err, "1 of 2 topics failed: old") {
 		t.Errorf("exit %d\n%swant\n%s%s", r.code, r.out, want, r.err)
 	}
 	if last := c.Links.Ordered[len(c.Links.Ordered)-1]; last != "promote my-link old,orders" {
 		t.Errorf("ordered %q", last)
+	}
+}
+
+// TestAPatternThatFitsNothingFails: a script must not take it for a failover.
+func TestAPatternThatFitsNothingFails(t *testing.T) {
+	_, url := aCluster(t)
+	r := hawser(t, url, "mirror", "failover", "--pattern", "ordrs.*", "--link", "my-link")
+	if r.code != 1 || r.out != "" || !strings.Contains(r.err, "nothing was ordered") || !strings.Contains(r.err, "hawser mirror list --link my-link") {
+		t.Errorf("exit %d, stdout %q, stderr %q", r.code, r.out, r.err)
+	}
+}
+
+// TestWhatIsSaidIsOneObjectForPrograms: a command that has no data says in JSON and YAML what it says to people.
+func TestWhatIsSaidIsOneObjectForPrograms(t *testing.T) {
+	_, url := aCluster(t)
+	ok(t, url, "topic", "create", "t")
+	ok(t, url, "topic", "create", "u")
+	for _, row := range []struct{ args, want string }{
+		{"topic create v --dry-run -o json", "{\n  \"message\": \"[DRY RUN] Created topic \\\"v\\\".\"\n}\n"},
+		{"link update my-link --config cluster.link.paused=true -o yaml", "message: Updated cluster link \"my-link\".\n"},
+		{"topic delete t u -o json", "{\n  \"message\": \"Deleted topic \\\"t\\\".\\nDeleted topic \\\"u\\\".\"\n}\n"},
+	} {
+		if got := ok(t, url, strings.Fields(row.args)...); got != row.want {
+			t.Errorf("hawser %s printed %q, want %q", row.args, got, row.want)
+		}
 	}
 }
 

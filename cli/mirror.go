@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,13 +53,15 @@ func linkOf(cmd *cobra.Command, c *client.Client, topics []string) (string, erro
 }
 
 type mirrorRow struct {
-	Link       string `human:"Link Name" json:"link_name"`
-	Topic      string `human:"Mirror Topic Name" json:"mirror_topic_name"`
-	Source     string `human:"Source Topic Name" json:"source_topic_name"`
-	Status     string `human:"Mirror Status" json:"mirror_status"`
-	StatusTime int64  `human:"Status Time (ms)" json:"status_time_ms"`
-	Partitions int32  `human:"Num Partition" json:"num_partition"`
-	MaxLag     int64  `human:"Max Per Partition Mirror Lag" json:"max_per_partition_mirror_lag"`
+	Link       string `human:"Link Name" screen:"Link" json:"link_name"`
+	Topic      string `human:"Mirror Topic Name" screen:"Mirror Topic" json:"mirror_topic_name"`
+	Source     string `human:"Source Topic Name" screen:"Source Topic" json:"source_topic_name"`
+	Status     string `human:"Mirror Status" screen:"Status" json:"mirror_status"`
+	StatusTime int64  `human:"Status Time (ms)" screen:"Since" unit:"ms" json:"status_time_ms"`
+	Partitions int32  `human:"Num Partition" screen:"Partitions" json:"num_partition"`
+	MaxLag     int64  `human:"Max Per Partition Mirror Lag" screen:"Max Lag" json:"max_per_partition_mirror_lag"`
+	RPO        string `human:"RPO" json:"-"`
+	CaughtUp   *int64 `json:"caught_up_ms,omitempty"`
 	Error      string `json:"mirror_topic_error,omitempty"`
 	Message    string `json:"mirror_topic_error_message,omitempty"`
 }
@@ -83,7 +86,11 @@ func (a *app) mirrorList() *cobra.Command {
 		var rows []mirrorRow
 		for _, m := range mirrors {
 			row := mirrorRow{Link: m.LinkName, Topic: m.MirrorTopicName, Source: m.SourceTopicName, Status: m.MirrorStatus,
-				StatusTime: m.StateTimeMs, Partitions: m.NumPartitions, MaxLag: maxLag(m.MirrorLags)}
+				StatusTime: m.StateTimeMs, Partitions: m.NumPartitions, MaxLag: maxLag(m.MirrorLags), CaughtUp: caughtUp(m)}
+			if row.Source == row.Topic && a.format == "human" && a.width() > 0 {
+				row.Source = ""
+			}
+			row.RPO = rpoText(m.MirrorStatus, row.CaughtUp, time.Now())
 			if row.Error = shownError(m.MirrorTopicError); row.Error != "" {
 				row.Message = m.MirrorTopicErrorMessage
 			}
@@ -92,14 +99,77 @@ func (a *app) mirrorList() *cobra.Command {
 		if err := printRows(a, rows); err != nil || a.format != "human" {
 			return err
 		}
-		for _, row := range rows { // an ACTIVE mirror may be in error, and has no column for it
-			if row.Error != "" {
-				fmt.Fprintf(a.err, "%s: %s: %s\n", clean(row.Topic), row.Error, clean(row.Message))
-			}
-		}
+		a.listErrors(rows)
 		return nil
 	}
 	return cmd
+}
+
+// listErrors says below the table why mirrors are in error, ACTIVE ones too: it has no column for that. What many of
+// one link have in common, as with a source that is away, is said once.
+func (a *app) listErrors(rows []mirrorRow) {
+	type ill struct{ link, err, message string }
+	topics := map[ill][]string{}
+	var order []ill
+	for _, row := range rows {
+		if row.Error == "" {
+			continue
+		}
+		of := ill{row.Link, row.Error, row.Message}
+		if topics[of] == nil {
+			order = append(order, of)
+		}
+		topics[of] = append(topics[of], row.Topic)
+	}
+	for _, of := range order {
+		fmt.Fprintf(a.err, "%s: %s: %s\n", clean(someOf(topics[of])), of.err, clean(of.message))
+	}
+}
+
+// namedMost is how many names stand for many.
+const namedMost = 3
+
+// someOf is names in a row: the first ones, and how many more there are.
+func someOf(names []string) string {
+	if len(names) <= namedMost+1 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:namedMost], ", "), len(names)-namedMost)
+}
+
+// caughtUp is the last moment, in Unix ms, at which all that the source had then was here; nil while that is not known
+// of each partition.
+func caughtUp(m api.Mirror) *int64 {
+	var oldest *int64
+	for _, lag := range m.MirrorLags {
+		if lag.CaughtUpMs == nil {
+			return nil
+		}
+		if oldest == nil || *lag.CaughtUpMs < *oldest {
+			oldest = lag.CaughtUpMs
+		}
+	}
+	return oldest
+}
+
+// rpoText is how much a failover now could lose, in time. A mirror that is stopped has none.
+func rpoText(status string, caughtUpMs *int64, now time.Time) string {
+	switch {
+	case status == "STOPPED":
+		return ""
+	case caughtUpMs == nil:
+		return "unknown"
+	}
+	age := max(now.Sub(time.UnixMilli(*caughtUpMs)), 0)
+	switch {
+	case age < 10*time.Second:
+		return fmt.Sprintf("%.1f s", age.Seconds())
+	case age < 2*time.Minute:
+		return fmt.Sprintf("%.0f s", age.Seconds())
+	case age < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", age.Minutes())
+	}
+	return fmt.Sprintf("%.0f h", age.Hours())
 }
 
 func maxLag(lags []api.MirrorLag) int64 {
@@ -111,15 +181,17 @@ func maxLag(lags []api.MirrorLag) int64 {
 }
 
 type mirrorPartitionRow struct {
-	Link       string `human:"Link Name" json:"link_name"`
-	Topic      string `human:"Mirror Topic Name" json:"mirror_topic_name"`
-	Source     string `human:"Source Topic Name" json:"source_topic_name"`
-	Status     string `human:"Mirror Status" json:"mirror_status"`
-	Error      string `human:"Mirror Topic Error" json:"mirror_topic_error"`
-	StatusTime int64  `human:"Status Time (ms)" json:"status_time_ms"`
+	Link       string `human:"Link Name" screen:"Link" json:"link_name"`
+	Topic      string `human:"Mirror Topic Name" screen:"Mirror Topic" json:"mirror_topic_name"`
+	Source     string `human:"Source Topic Name" screen:"Source Topic" json:"source_topic_name"`
+	Status     string `human:"Mirror Status" screen:"Status" json:"mirror_status"`
+	Error      string `human:"Mirror Topic Error" screen:"Error" json:"mirror_topic_error"`
+	StatusTime int64  `human:"Status Time (ms)" screen:"Since" unit:"ms" json:"status_time_ms"`
 	Partition  int32  `human:"Partition" json:"partition"`
-	Lag        int64  `human:"Partition Mirror Lag" json:"partition_mirror_lag"`
+	Lag        int64  `human:"Partition Mirror Lag" screen:"Lag" json:"partition_mirror_lag"`
 	LastFetch  int64  `human:"Last Source Fetch Offset" json:"last_source_fetch_offset"`
+	RPO        string `human:"RPO" json:"-"`
+	CaughtUp   *int64 `json:"caught_up_ms,omitempty"`
 	Lost       int64  `json:"records_lost,omitempty"`
 	Message    string `json:"error_message,omitempty"`
 }
@@ -139,6 +211,7 @@ func (a *app) mirrorDescribe() *cobra.Command {
 				Link: m.LinkName, Topic: m.MirrorTopicName, Source: m.SourceTopicName, Status: m.MirrorStatus, Error: m.MirrorTopicError,
 				StatusTime: m.StateTimeMs, Partition: lag.Partition, Lag: lag.Lag, LastFetch: lag.LastSourceFetchOffset,
 				Lost: lag.RecordsLost, Message: lag.ErrorMessage,
+				RPO: rpoText(m.MirrorStatus, lag.CaughtUpMs, time.Now()), CaughtUp: lag.CaughtUpMs,
 			})
 		}
 		if err := printRows(a, rows); err != nil || a.format != "human" {

@@ -38,8 +38,16 @@ type orderRow struct {
 	Code      string `human:"Error Code" json:"error_code"`
 }
 
+// orderTopicRow is what a terminal shows in place of a row for each partition.
+type orderTopicRow struct {
+	Topic      string `human:"Mirror Topic"`
+	Partitions int    `human:"Partitions"`
+	Lag        int64  `human:"Records Behind"`
+	Message    string `human:"Error"`
+}
+
 type restoreRow struct {
-	Topic     string `human:"Mirror Topic Name" json:"mirror_topic_name"`
+	Topic     string `human:"Mirror Topic Name" screen:"Mirror Topic" json:"mirror_topic_name"`
 	Message   string `human:"Error Message" json:"error_message"`
 	Code      string `human:"Error Code" json:"error_code"`
 	Truncated string `human:"Messages Truncated" json:"messages_truncated"`
@@ -90,6 +98,9 @@ func (a *app) order(v verb) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if len(done) == 0 { // a script must not take that for a failover
+			return fmt.Errorf("no mirror topic of link %q has a name that is %q from its beginning to its end: nothing was ordered. 'hawser mirror list --link %s' shows those there are", link, pattern, link)
+		}
 		if err := a.printOrder(v, done, withPartitions, dryRun); err != nil {
 			return err
 		}
@@ -110,7 +121,7 @@ func (a *app) order(v verb) *cobra.Command {
 			}
 		}
 		if len(given) < len(done) {
-			return errReported
+			return failedTopics(done)
 		}
 		return nil
 	}
@@ -142,6 +153,17 @@ func checkOrder(cmd *cobra.Command, topics []string, link, pattern string) error
 
 func failed(topic api.AlteredMirror) bool {
 	return topic.ErrorCode != nil && *topic.ErrorCode != 0 || text(topic.ErrorMessage) != ""
+}
+
+// failedTopics ends a command that did not do all of its topics. Their rows may be far up by then.
+func failedTopics(done []api.AlteredMirror) error {
+	var names []string
+	for _, topic := range done {
+		if failed(topic) {
+			names = append(names, topic.MirrorTopicName)
+		}
+	}
+	return fmt.Errorf("%d of %d topics failed: %s; see the rows above", len(names), len(done), someOf(names))
 }
 
 func (a *app) printOrder(v verb, done []api.AlteredMirror, withPartitions, dryRun bool) error {
@@ -185,7 +207,26 @@ func (a *app) printOrderRows(v verb, done []api.AlteredMirror, withPartitions bo
 		}
 		return printRows(a, rows)
 	}
+	if a.width() > 0 && a.format == "human" {
+		return printRows(a, orderTopicRows(done))
+	}
 	return printRows(a, orderRows(done))
+}
+
+func orderTopicRows(done []api.AlteredMirror) []orderTopicRow {
+	var rows []orderTopicRow
+	for _, topic := range done {
+		rows = append(rows, orderTopicRow{topic.MirrorTopicName, len(topic.MirrorLags), sumLag(topic.MirrorLags), text(topic.ErrorMessage)})
+	}
+	return rows
+}
+
+func sumLag(lags []api.MirrorLag) int64 {
+	var sum int64
+	for _, lag := range lags {
+		sum += lag.Lag
+	}
+	return sum
 }
 
 // openLine says what stopping a mirror does to a transaction that is open in it.
@@ -210,10 +251,11 @@ func (a *app) printStates(ctx context.Context, c *client.Client, link string, v 
 	if err != nil {
 		return fmt.Errorf("the order was taken, but its outcome could not be read: %w", err)
 	}
+	mirrors = slices.DeleteFunc(mirrors, func(m api.Mirror) bool { return !slices.Contains(topics, m.MirrorTopicName) })
+	if len(mirrors) > statesMost {
+		return a.say("%d mirror topics: %s.", len(mirrors), countStates(mirrors))
+	}
 	for _, m := range mirrors {
-		if !slices.Contains(topics, m.MirrorTopicName) {
-			continue
-		}
 		line := fmt.Sprintf("Mirror topic \"%s\" is %s now.", m.MirrorTopicName, m.MirrorStatus)
 		if v.name == "resume" && strings.HasPrefix(m.MirrorStatus, "LINK_") || v.name == "resume" && m.MirrorStatus == "SOURCE_UNAVAILABLE" {
 			line += fmt.Sprintf(" 'hawser link describe %s' says what the link lacks.", link)
@@ -223,6 +265,24 @@ func (a *app) printStates(ctx context.Context, c *client.Client, link string, v 
 		}
 	}
 	return nil
+}
+
+// statesMost is how many mirrors are named with the state that they are in; of more the states are counted.
+const statesMost = 20
+
+// countStates is how many mirrors are in which state.
+func countStates(mirrors []api.Mirror) string {
+	by := map[string]int{}
+	for _, m := range mirrors {
+		by[m.MirrorStatus]++
+	}
+	var parts []string
+	for _, status := range api.MirrorStatuses {
+		if n := by[status]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, status))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // orderRows is a row for each partition; one row with -1 for a topic that failed, or that has no lags to show.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,8 @@ const (
 	topMost = 40
 	// topAround is the lines of a screen beside the mirrors: two above, two of titles, two below.
 	topAround = 6
+	// rpoStepMs is the difference in RPO that puts one mirror above another one.
+	rpoStepMs = 10_000
 )
 
 func (a *app) mirrorTop() *cobra.Command {
@@ -30,7 +33,7 @@ func (a *app) mirrorTop() *cobra.Command {
 	var rounds int
 	cmd := &cobra.Command{
 		Use: "top", Short: "Show the mirror topics live: those furthest behind first", Args: noArgs,
-		Long: "Show the mirror topics live, those furthest behind first, with the rate at which they are read from the source\n" +
+		Long: "Show the mirror topics live, those furthest behind first, with their RPO, the rate at which they are read from the source\n" +
 			"and the time until they have caught up. Ctrl-C ends it. Where the output is no terminal, one screen follows the other.",
 	}
 	cmd.Flags().StringVar(&link, "link", "", "only those of this `link`")
@@ -87,12 +90,23 @@ func (t *topView) run(ctx context.Context, every time.Duration, rounds int) erro
 type topRow struct {
 	// Long names come late, so that a narrow terminal cuts them and not the figures.
 	Lag    int64  `human:"Lag"`
+	RPO    string `human:"RPO"`
 	Rate   string `human:"Records/s"`
 	Left   string `human:"Time Left"`
 	Status string `human:"Status"`
 	Topic  string `human:"Mirror Topic"`
 	Link   string `human:"Link"`
 	Error  string `human:"Error"`
+
+	caughtUp int64 // Unix ms; 0 for never
+}
+
+// secondsUp is when the mirror was level last, in s: those that are level all the time do not change places.
+func (r topRow) secondsUp() int64 {
+	if r.RPO == "" {
+		return math.MaxInt64
+	}
+	return r.caughtUp / rpoStepMs
 }
 
 // draw writes one screen at once: at a terminal over the last one, with lines cut to its width.
@@ -138,7 +152,6 @@ func (t *topView) screen(onto *app, mirrors []api.Mirror, now time.Time, most in
 
 // rows is the mirrors, furthest behind first, with how many are in which status and the sum of their lags.
 func (t *topView) rows(mirrors []api.Mirror, now time.Time) (rows []topRow, counts string, total int64) {
-	byStatus := map[string]int{}
 	for _, m := range mirrors {
 		p := progressOf(m)
 		key := m.LinkName + "/" + m.MirrorTopicName
@@ -146,24 +159,22 @@ func (t *topView) rows(mirrors []api.Mirror, now time.Time) (rows []topRow, coun
 			t.meters[key] = &bar{}
 		}
 		row := topRow{Topic: m.MirrorTopicName, Link: m.LinkName, Status: m.MirrorStatus, Lag: p.lag, Error: shownError(m.MirrorTopicError)}
+		at := caughtUp(m)
+		row.RPO = rpoText(m.MirrorStatus, at, now)
+		if at != nil {
+			row.caughtUp = *at
+		}
 		if rate := t.meters[key].rate(p.fetched, now); rate > 0 {
 			row.Rate = fmt.Sprintf("%.0f", rate)
 			if p.lag > 0 {
 				row.Left = time.Duration(float64(p.lag) / rate * float64(time.Second)).Round(time.Second).String()
 			}
 		}
-		byStatus[m.MirrorStatus]++
 		total += p.lag
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b topRow) int {
-		return cmp.Or(cmp.Compare(b.Lag, a.Lag), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Link, b.Link))
+		return cmp.Or(cmp.Compare(b.Lag, a.Lag), cmp.Compare(a.secondsUp(), b.secondsUp()), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Link, b.Link))
 	})
-	var parts []string
-	for _, status := range api.MirrorStatuses {
-		if n := byStatus[status]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, status))
-		}
-	}
-	return rows, strings.Join(parts, ", "), total
+	return rows, countStates(mirrors), total
 }

@@ -15,14 +15,14 @@ import (
 
 type verifyRow struct {
 	Partition   int32  `human:"Partition" json:"partition_id"`
-	From        int64  `human:"From Offset" json:"from_offset"`
-	To          int64  `human:"To Offset" json:"to_offset"`
+	From        int64  `human:"From Offset" screen:"From" json:"from_offset"`
+	To          int64  `human:"To Offset" screen:"To" json:"to_offset"`
 	Verdict     string `human:"Verdict" json:"verdict"`
-	Batches     int64  `human:"Identical Batches" json:"identical_batches"`
-	Bytes       int64  `human:"Identical Bytes" json:"identical_bytes"`
-	Explained   int64  `human:"Compacted Away" json:"records_explained"`
-	Differences int64  `human:"Differences" json:"differences"`
-	SHA256      string `human:"SHA-256" json:"sha256"`
+	Batches     int64  `human:"Identical Batches" screen:"Batches" json:"identical_batches"`
+	Bytes       int64  `human:"Identical Bytes" screen:"Bytes" json:"identical_bytes"`
+	Explained   int64  `human:"Compacted Away" screen:"Compacted" json:"records_explained"`
+	Differences int64  `human:"Differences" screen:"Differ" json:"differences"`
+	SHA256      string `human:"SHA-256" screen:"-" json:"sha256"`
 }
 
 func (a *app) mirrorVerify() *cobra.Command {
@@ -151,11 +151,14 @@ func (a *app) checkReport() *cobra.Command {
 		if err := json.Unmarshal(text, &pretty); err != nil {
 			return fmt.Errorf("check %s: what was signed is not JSON: %w", args[0], err)
 		}
+		fmt.Fprintf(a.err, "The signature is good. Key: %s\n", id)
+		if a.format != "human" {
+			return a.printData(pretty)
+		}
 		shown, err := json.MarshalIndent(pretty, "", "  ")
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.err, "The signature is good. Key: %s\n", id)
 		return a.say("%s", shown)
 	}
 	return cmd

@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -24,7 +23,8 @@ func (a *app) checkFormat() error {
 }
 
 // A row is a struct: `human` tags are the columns' titles, `json` tags the fields.
-// A field without a human tag is shown only to programs.
+// A field without a human tag is shown only to programs. At a terminal a `screen` tag is the title instead,
+// which is shorter ("-": not shown there), and a field with the tag unit:"ms" is a moment in Unix ms that is shown as date and time.
 
 // printRows prints a list of rows: a table, or an array.
 func printRows[T any](a *app, rows []T) error {
@@ -38,10 +38,13 @@ func printRows[T any](a *app, rows []T) error {
 		_, err := fmt.Fprintln(a.out, "None found.")
 		return err
 	}
-	var lines [][]string
-	lines = append(lines, titles(reflect.TypeFor[T]()))
+	width := a.width()
+	lines := [][]string{titles(reflect.TypeFor[T](), width)}
 	for _, row := range rows {
-		lines = append(lines, cells(reflect.ValueOf(row)))
+		lines = append(lines, cells(reflect.ValueOf(row), width))
+	}
+	if width > 0 {
+		return writeScreen(a.out, lines, width)
 	}
 	return writeTable(a.out, lines)
 }
@@ -51,43 +54,42 @@ func printOne[T any](a *app, row T) error {
 	if a.format != "human" {
 		return a.printData(row)
 	}
-	names, values := titles(reflect.TypeFor[T]()), cells(reflect.ValueOf(row))
-	width := 0
-	for _, name := range names {
-		width = max(width, utf8.RuneCountInString(name))
-	}
-	for i, name := range names {
-		if values[i] == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(a.out, "%-*s  %s\n", width+1, name+":", values[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeFields(a.out, titles(reflect.TypeFor[T](), 0), cells(reflect.ValueOf(row), 0))
 }
 
-func titles(t reflect.Type) []string {
+// titles is the columns' titles; width is the terminal's, 0 for none.
+func titles(t reflect.Type, width int) []string {
 	var out []string
-	for field := range fieldsOf(t) {
-		out = append(out, field.Tag.Get("human"))
+	for field := range fieldsOf(t, width) {
+		title := field.Tag.Get("human")
+		if short := field.Tag.Get("screen"); short != "" && width > 0 {
+			title = short
+		}
+		out = append(out, title)
 	}
 	return out
 }
 
-func cells(v reflect.Value) []string {
+func cells(v reflect.Value, width int) []string {
 	var out []string
-	for field := range fieldsOf(v.Type()) {
-		out = append(out, cell(v.FieldByIndex(field.Index)))
+	for field := range fieldsOf(v.Type(), width) {
+		value := v.FieldByIndex(field.Index)
+		if field.Tag.Get("unit") == "ms" && width > 0 {
+			out = append(out, time.UnixMilli(value.Int()).Format(time.DateTime))
+			continue
+		}
+		out = append(out, cell(value))
 	}
 	return out
 }
 
 // fieldsOf is the columns of a row.
-func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
+func fieldsOf(t reflect.Type, width int) func(func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		for i := range t.NumField() {
-			if field := t.Field(i); field.Tag.Get("human") != "" && !yield(field) {
+			field := t.Field(i)
+			shown := field.Tag.Get("human") != "" && (width == 0 || field.Tag.Get("screen") != "-")
+			if shown && !yield(field) {
 				return
 			}
 		}
@@ -129,49 +131,19 @@ func (a *app) fitting(value string) string {
 	return string(runes[:valueMax-1]) + "…"
 }
 
-// cleanLines is clean for text that may have several lines.
+// cleanLines is clean for text that may have several lines; what they begin with stays.
 func cleanLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		lines[i] = clean(line)
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		lines[i] = line[:indent] + clean(line)
 	}
 	return strings.Join(lines, "\n")
 }
 
-// writeTable aligns the columns and rules the titles off.
-func writeTable(w io.Writer, lines [][]string) error {
-	widths := make([]int, len(lines[0]))
-	for _, line := range lines {
-		for i, text := range line {
-			widths[i] = max(widths[i], utf8.RuneCountInString(text))
-		}
-	}
-	var b strings.Builder
-	for n, line := range lines {
-		var row strings.Builder
-		for i, text := range line {
-			if i > 0 {
-				row.WriteString(" | ")
-			}
-			row.WriteString(text + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)))
-		}
-		b.WriteString(strings.TrimRight(row.String(), " ") + "\n")
-		if n == 0 {
-			for i, width := range widths {
-				if i > 0 {
-					b.WriteString("-+-")
-				}
-				b.WriteString(strings.Repeat("-", width))
-			}
-			b.WriteString("\n")
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
 // printData prints a value as JSON or YAML, with the same names in the same order.
 func (a *app) printData(value any) error {
+	a.printed = true
 	var raw bytes.Buffer
 	enc := json.NewEncoder(&raw)
 	enc.SetEscapeHTML(false)
@@ -206,7 +178,32 @@ func blockStyle(node *yaml.Node) {
 	}
 }
 
+// say tells a person something. A program gets what a command says as one object when it has ended, and on
+// stderr where the command has data to print.
 func (a *app) say(format string, args ...any) error {
-	_, err := fmt.Fprintln(a.out, cleanLines(fmt.Sprintf(format, args...)))
+	text := cleanLines(fmt.Sprintf(format, args...))
+	if a.format == "json" || a.format == "yaml" {
+		a.said = append(a.said, text)
+		return nil
+	}
+	_, err := fmt.Fprintln(a.out, text)
 	return err
+}
+
+// saidData is what a command said, for programs.
+type saidData struct {
+	Message string `json:"message"`
+}
+
+// endSaying prints what was said to a program.
+func (a *app) endSaying() error {
+	if len(a.said) == 0 {
+		return nil
+	}
+	text := strings.Join(a.said, "\n")
+	if a.printed {
+		_, err := fmt.Fprintln(a.err, text)
+		return err
+	}
+	return a.printData(saidData{text})
 }

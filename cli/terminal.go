@@ -38,6 +38,15 @@ func terminalSize(stream any) (width, height int) {
 	return usualWidth, usualHeight
 }
 
+// width is how many characters fit on a line of the output; 0 where it is no terminal.
+func (a *app) width() int {
+	if !isTerminal(a.out) {
+		return 0
+	}
+	width, _ := terminalSize(a.out)
+	return width
+}
+
 // fit cuts a line to a terminal's width, less the last column, which makes some terminals go to the next line.
 func fit(line string, width int) string {
 	if utf8.RuneCountInString(line) < width || width < 2 {
