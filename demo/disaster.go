@@ -3,6 +3,10 @@ package demo
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/hawserio/hawser/rest/api"
@@ -77,8 +81,37 @@ func (t *tour) goOn(ctx context.Context) error {
 	if err := produce(ctx, producer, t.produced+1, 100); err != nil {
 		return fmt.Errorf("produce to west: %w", err)
 	}
-	t.say("every record that was mirrored is there, unchanged; group %s goes on at %v; 100 more orders accepted", group, offsets)
+	t.say("every record that was mirrored is there, unchanged; group %s goes on at %s; 100 more orders accepted", group, shown(offsets))
 	return nil
+}
+
+// tryWidth is where the words beside the commands begin, in characters.
+const tryWidth = 62
+
+// called is what a person types to call this program: its name where the shell finds it by that, else the way to it.
+func (t *tour) called() string {
+	name := filepath.Base(t.o.Program)
+	if found, err := exec.LookPath(name); err == nil && sameFile(found, t.o.Program) {
+		return name
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return t.o.Program
+	}
+	way, err := filepath.Rel(here, t.o.Program)
+	if err != nil || strings.HasPrefix(way, "..") {
+		return t.o.Program
+	}
+	return "./" + way
+}
+
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 // stay keeps the traffic flowing until Ctrl-C and says what can be tried.
@@ -86,19 +119,22 @@ func (t *tour) stay(ctx context.Context) error {
 	if err := t.startFlow(); err != nil {
 		return err
 	}
-	t.say("about 20 orders a second go to east and on to west. Look at http://%s and try:", t.west.http)
-	fmt.Fprintf(t.out, `
-   export HAWSER_REST_URL=http://%s
-   hawser link list
-   hawser mirror describe %s --link %s
-   kcat -b %s -C -t %s -o -5 -e                 # read the mirror
-   echo hello | kcat -b %s -P -t %s             # refused: a mirror is read-only
-   kill -9 %d                                       # lose east
-   hawser mirror failover %s --link %s
-   echo hello | kcat -b %s -P -t %s             # accepted now
-
-Ctrl-C ends both clusters and removes their data.
-`, t.west.http, topic, linkName, t.west.kafka, topic, t.west.kafka, topic, t.east.cmd.Process.Pid, topic, linkName, t.west.kafka, topic)
+	hawser := t.called()
+	t.say("About 20 orders a second go to east, and on to west. See them at http://%s, and try in another shell:", t.west.http)
+	fmt.Fprintf(t.out, "\n   export HAWSER_REST_URL=http://%s\n", t.west.http)
+	for _, try := range [][2]string{
+		{hawser + " mirror list", "state, lag and RPO"},
+		{hawser + " mirror verify " + topic, "compare the copy with its source, byte for byte"},
+		{fmt.Sprintf("%s consume %s --from-beginning --max-messages 5", hawser, topic), "read the mirror"},
+		{fmt.Sprintf("kcat -b %s -C -t %s -o -5 -e", t.west.kafka, topic), "the same with any Kafka client"},
+		{fmt.Sprintf("echo hello | %s produce %s", hawser, topic), "refused: a mirror is read-only"},
+		{fmt.Sprintf("kill -9 %d", t.east.cmd.Process.Pid), "lose east"},
+		{fmt.Sprintf("%s mirror failover %s --wait", hawser, topic), "go on without it"},
+		{fmt.Sprintf("echo hello | %s produce %s", hawser, topic), "accepted now"},
+	} {
+		fmt.Fprintf(t.out, "   %-*s  # %s\n", tryWidth, try[0], try[1])
+	}
+	fmt.Fprint(t.out, "\nCtrl-C ends both clusters and removes their data.\n")
 	select {
 	case <-ctx.Done():
 	case <-t.west.done:

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -238,8 +241,17 @@ func (t *tour) syncGroup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.say("group %s has read up to %v on east; west holds the same offsets", group, t.committed)
+	t.say("group %s has read up to %s on east; west holds the same offsets", group, shown(t.committed))
 	return nil
+}
+
+// shown is a group's offsets in words.
+func shown(offsets map[int32]int64) string {
+	var parts []string
+	for _, p := range slices.Sorted(maps.Keys(offsets)) {
+		parts = append(parts, fmt.Sprintf("offset %d in partition %d", offsets[p], p))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func equal(a, b map[int32]int64) bool {

@@ -126,6 +126,7 @@ func (e *embedded) close() error {
 var needless = []string{
 	"Running http and grpc server on single port. This is not recommended for production.",
 	"simple token is not cryptographically signed",
+	"Failed to detect schema version", // of a new one: it has none yet
 }
 
 // zapToSlog hands etcd's log lines to ours. etcd's Info is our Debug: what it
