@@ -70,11 +70,11 @@ func (t *topics) withholdMissing(img *meta.Image, found []kafka.PartitionID) {
 		}
 		for n, state := range states.List {
 			part := kafka.PartitionID{Topic: id, Partition: int32(n)}
-			if there[part] {
+			if there[state.LogID(part)] {
 				continue
 			}
 			used := state.Epoch > 0 || state.Stop != nil || state.Truncations > 0
-			path := filepath.Join(t.b.cfg.Dir, "data", part.String())
+			path := filepath.Join(t.b.cfg.Dir, "data", state.LogID(part).String())
 			switch {
 			case state.Role == meta.RoleOpen, state.Role == meta.RoleFrozen && used:
 				t.b.owner.Withhold(part, fmt.Errorf("its directory %s is gone, and its records with it: put it back and restart the broker; to go on without the records, make it an empty directory and restart, or delete the topic", path))

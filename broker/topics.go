@@ -61,16 +61,20 @@ func (t *topics) sweep(ctx context.Context, img *meta.Image) error {
 	if err != nil {
 		return fmt.Errorf("list partitions: %w", err)
 	}
+	kept := homes(img)
+	dropped := droppedCopies(img)
 	var g errgroup.Group
 	g.SetLimit(directoriesAtOnce)
 	for _, id := range found {
-		topic := img.Topics[id.Topic]
-		if topic != nil && id.Partition < topic.Partitions {
+		if kept[id] {
 			continue
 		}
-		g.Go(func() error { return t.clearAway(id, img.Deletions[id.Topic] != nil) })
+		g.Go(func() error { return t.clearAway(id, img.Deletions[id.Topic] != nil || dropped[id.Topic]) })
 	}
 	if err := g.Wait(); err != nil {
+		return err
+	}
+	if err := t.forgetCopies(ctx, dropped); err != nil {
 		return err
 	}
 	for id := range img.Deletions {
@@ -299,6 +303,7 @@ func (t *topics) Delete(ctx context.Context, id kafka.TopicID) error {
 		return err
 	}
 	var gone *meta.Topic
+	var others []kafka.TopicID
 	err := t.b.meta.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 		topic := img.Topics[id]
 		if topic == nil {
@@ -315,6 +320,13 @@ func (t *topics) Delete(ctx context.Context, id kafka.TopicID) error {
 		if img.Mirrors[id] != nil {
 			changes = append(changes, meta.DeleteMirror(id))
 		}
+		others = otherHomes(img, id)
+		for _, home := range others {
+			changes = append(changes, meta.PutDeletion(&meta.Deletion{Topic: home, Name: topic.Name, Partitions: topic.Partitions}))
+			if img.Partitions[home] != nil {
+				changes = append(changes, meta.DeletePartitions(home))
+			}
+		}
 		return changes, nil
 	})
 	if err != nil {
@@ -327,6 +339,14 @@ func (t *topics) Delete(ctx context.Context, id kafka.TopicID) error {
 	defer t.opening.Unlock()
 	if err := t.b.owner.Delete(id, gone.Partitions); err != nil {
 		return fmt.Errorf("remove partitions of topic %s: %w", gone.Name, err)
+	}
+	for _, home := range others {
+		if err := t.b.owner.DropCopy(ctx, id, home, gone.Partitions); err != nil {
+			return fmt.Errorf("remove partitions of topic %s: %w", gone.Name, err)
+		}
+		if err := t.forgetDeletion(ctx, home); err != nil {
+			return err
+		}
 	}
 	return t.forgetDeletion(ctx, id)
 }

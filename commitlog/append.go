@@ -95,7 +95,7 @@ func (l *Log) writable(bs batch.Batches, cfg Config, now time.Time) (*segment, e
 	if first.LastOffset()-base > maxRelative {
 		base = first.BaseOffset()
 	}
-	g = newSegment(newState(base, now.UnixMilli()))
+	g = newSegment(l.dir, newState(base, now.UnixMilli()))
 	f, err := l.dir.Create(logName(base))
 	if err != nil {
 		return nil, fmt.Errorf("make segment: %w", err)
@@ -140,7 +140,7 @@ func (l *Log) prepare(g *segment) error {
 	if g.file != nil && g.idx != nil {
 		return nil
 	}
-	f, err := g.acquireLocked(l.dir)
+	f, err := g.acquireLocked()
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func (l *Log) groupOf(bases []kafka.Offset) []*segment {
 
 // copy takes over one segment's batches.
 func (r *Rewrite) copy(g *segment, st state, lastSegment bool, edit Edit) error {
-	f, err := g.acquire(r.log.dir)
+	f, err := g.acquire()
 	if errors.Is(err, errGone) {
 		return ErrReplaced
 	}
@@ -225,7 +225,7 @@ func (r *Rewrite) Swap() error {
 // on the next Open finishes what is left to do.
 func (r *Rewrite) swap(segs []*segment, at int) error {
 	l := r.log
-	g := newSegment(r.st)
+	g := newSegment(l.dir, r.st)
 	g.sealed.Store(true)
 	g.settled.Store(true)
 	replaced := func(segs []*segment) []*segment {

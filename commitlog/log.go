@@ -50,7 +50,7 @@ func (c Config) withDefaults() Config {
 // Log is one partition's log. Append, Truncate, Reset and the other writers must
 // be called by one at a time; readers may run beside them.
 type Log struct {
-	dir store.Dir
+	dir store.Dir // changed by TakeOver, under syncMu, mu and the writer's lock together
 	cfg atomic.Pointer[Config]
 
 	// syncMu is held by what makes things durable or changes which files there are: Sync,
@@ -170,7 +170,11 @@ func (l *Log) KeepCached(bytes int64) { l.cached.Store(bytes) }
 
 // Dir is the directory, for small files that partition keeps beside the log
 // (producer snapshots): names must not end in .log, .index or .timeindex, nor begin with "log-".
-func (l *Log) Dir() store.Dir { return l.dir }
+func (l *Log) Dir() store.Dir {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.dir
+}
 
 // active is the segment that takes batches, nil if the next append makes one. It needs mu.
 func (l *Log) active() *segment {

@@ -226,7 +226,7 @@ func (o *opening) missing() error {
 
 // trust takes a segment as it was noted. Its indexes are looked at by size now and by CRC when they are read.
 func (o *opening) trust(st state, sealed bool) error {
-	g := newSegment(st)
+	g := newSegment(o.dir, st)
 	g.sealed.Store(sealed)
 	g.settled.Store(sealed)
 	o.segs = append(o.segs, g)
@@ -243,7 +243,7 @@ func (o *opening) trust(st state, sealed bool) error {
 	}
 	o.recovery.RebuiltFiles = append(o.recovery.RebuiltFiles, lost...)
 	o.recovery.ScannedBytes += st.size
-	f, err := g.acquire(o.dir)
+	f, err := g.acquire()
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (o *opening) recoverSegment(base kafka.Offset, size int64, last bool) error
 	if size < floor {
 		return corrupt(base, size, fmt.Errorf("the file ends here, %d bytes were synced", floor))
 	}
-	g := newSegment(newState(base, 0))
+	g := newSegment(o.dir, newState(base, 0))
 	good, torn, err := o.readSegment(g, size, floor, last)
 	if err != nil {
 		g.kill()
@@ -63,7 +63,7 @@ func (o *opening) recoverSegment(base kafka.Offset, size int64, last bool) error
 
 // readSegment takes in what is good and says where that ends and whether it is torn there.
 func (o *opening) readSegment(g *segment, size, floor int64, last bool) (good int64, torn bool, err error) {
-	f, err := g.acquire(o.dir)
+	f, err := g.acquire()
 	if err != nil {
 		return 0, false, err
 	}

@@ -70,6 +70,7 @@ func (s *state) fits(b batch.Batch) bool { return b.LastOffset()-s.base <= maxRe
 // segment is one .log file and its indexes.
 type segment struct {
 	base kafka.Offset
+	dir  store.Dir // where its files are: a log that was taken over has another one than before
 
 	state            // guarded by Log.mu
 	syncedSize int64 // bytes that a crash cannot take; guarded by Log.syncMu
@@ -86,8 +87,8 @@ type segment struct {
 	cleaned bool        // and why: what is left of its batches is in a rewritten segment
 }
 
-func newSegment(st state) *segment {
-	return &segment{base: st.base, state: st, syncedSize: st.size, uncached: st.size, flushed: st}
+func newSegment(dir store.Dir, st state) *segment {
+	return &segment{base: st.base, dir: dir, state: st, syncedSize: st.size, uncached: st.size, flushed: st}
 }
 
 func logName(base kafka.Offset) string   { return fmt.Sprintf("%020d.log", base) }
@@ -117,13 +118,13 @@ func (s *sharedFile) release() {
 }
 
 // acquire is the segment's file, held for the caller, who releases it.
-func (g *segment) acquire(dir store.Dir) (*sharedFile, error) {
+func (g *segment) acquire() (*sharedFile, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.acquireLocked(dir)
+	return g.acquireLocked()
 }
 
-func (g *segment) acquireLocked(dir store.Dir) (*sharedFile, error) {
+func (g *segment) acquireLocked() (*sharedFile, error) {
 	switch {
 	case g.cleaned:
 		return nil, errCleaned
@@ -131,7 +132,7 @@ func (g *segment) acquireLocked(dir store.Dir) (*sharedFile, error) {
 		return nil, errGone
 	}
 	if g.file == nil {
-		f, err := dir.Open(logName(g.base))
+		f, err := g.dir.Open(logName(g.base))
 		if err != nil {
 			return nil, fmt.Errorf("open segment %s: %w", logName(g.base), err)
 		}
@@ -180,7 +181,7 @@ type view struct {
 // view opens a segment at the state st that the caller copied under Log.mu. The caller releases view.file.
 func (l *Log) view(g *segment, st state) (view, error) {
 	g.mu.Lock()
-	f, err := g.acquireLocked(l.dir)
+	f, err := g.acquireLocked()
 	if err == nil {
 		if err = l.loadIndex(g, f, st); err != nil {
 			f.release()
@@ -203,7 +204,7 @@ func (l *Log) loadIndex(g *segment, f store.File, st state) error {
 	if g.idx != nil {
 		return nil
 	}
-	if x, err := readIndex(l.dir, g.base, st.sums); err == nil {
+	if x, err := readIndex(g.dir, g.base, st.sums); err == nil {
 		g.idx = x
 		return nil
 	}

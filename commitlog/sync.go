@@ -141,7 +141,7 @@ func (l *Log) uncache(segs []*segment) {
 		case all:
 			g.uncached = g.syncedSize
 		case upTo > g.uncached:
-			f, err := g.acquire(l.dir)
+			f, err := g.acquire()
 			if err != nil {
 				return // removed or replaced meanwhile
 			}
@@ -156,7 +156,7 @@ func (l *Log) uncache(segs []*segment) {
 }
 
 func (l *Log) syncSegment(d dirtySegment) error {
-	f, err := d.acquire(l.dir)
+	f, err := d.acquire()
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func (l *Log) cut(offset kafka.Offset) error {
 		return err
 	}
 	if at.size > 0 {
-		g := newSegment(at)
+		g := newSegment(l.dir, at)
 		g.idx, g.flushed = x, newState(at.base, at.created)
 		kept = append(kept, g)
 		// Nobody may open the name before it means the shorter file.
@@ -161,7 +161,7 @@ func (l *Log) snapshotOf(segs []*segment) *checkpoint {
 func (l *Log) cutPlace(segs []*segment, offset kafka.Offset) (i int, at state, x *index, err error) {
 	i = slices.IndexFunc(segs, func(g *segment) bool { return g.next > offset })
 	g := segs[i]
-	f, err := g.acquire(l.dir)
+	f, err := g.acquire()
 	if err != nil {
 		return 0, state{}, nil, err
 	}

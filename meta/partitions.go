@@ -156,6 +156,10 @@ func (p *Partitions) clone() *Partitions {
 			cutting := *e.Cutting
 			e.Cutting = &cutting
 		}
+		if e.Left != nil {
+			left := *e.Left
+			e.Left = &left
+		}
 		e.Jumps = slices.Clone(e.Jumps)
 		e.Lineage = slices.Clone(e.Lineage)
 	}

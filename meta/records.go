@@ -64,6 +64,18 @@ type Partition struct {
 	Jumps []Jump `json:"jumps,omitempty"`
 	// Lineage is who minted the epochs of this log (rule T4), rising.
 	Lineage []Lineage `json:"lineage,omitempty"`
+	// Home is the id under which the store keeps the log: the topic's own where it is zero, else that of the copy which took its
+	// place (rule T3). Left is the home before, until its directory is removed.
+	Home kafka.TopicID  `json:"home,omitzero"`
+	Left *kafka.TopicID `json:"left,omitempty"`
+}
+
+// LogID is where the store keeps the log of a topic's partition.
+func (p *Partition) LogID(id kafka.PartitionID) kafka.PartitionID {
+	if !p.Home.IsZero() {
+		id.Topic = p.Home
+	}
+	return id
 }
 
 // Jump says that the log goes on at To after it had ended at From. Transactions
@@ -118,6 +130,8 @@ type Lineage struct {
 type Partitions struct {
 	Topic kafka.TopicID `json:"topic"`
 	List  []Partition   `json:"list"` // by partition number
+	// CopyOf is the topic that this is a copy of (rule T3); zero for the partitions of a topic.
+	CopyOf kafka.TopicID `json:"copy_of,omitzero"`
 }
 
 // Link is a cluster link. Its id, name, mode, connection mode, prefix and remote
@@ -161,8 +175,18 @@ type Mirror struct {
 	Lost []int64 `json:"lost,omitempty"`
 	// LevelMs is the Unix time in ms at which a mirror of a compacted topic stood at its source's end, as last stored; 0 for never.
 	LevelMs int64 `json:"level_ms,omitempty"`
+	// Recopy is set while the topic is copied from its source anew, as deletions may be missing.
+	Recopy *Recopy `json:"recopy,omitempty"`
 	// Synced holds configs taken from the source, by Kafka's names; Overrides what was set on the mirror.
 	Overrides map[string]string `json:"overrides,omitempty"`
+}
+
+// Recopy is a copy of a mirror's partitions beside them, which takes their places one by one (rule T3).
+type Recopy struct {
+	// ID is under which the copy's partitions have their entries and their logs; there is no topic of that id. Entry p is of
+	// no more use once the topic's own names ID as its home.
+	ID      kafka.TopicID `json:"id"`
+	SinceMs int64         `json:"since_ms"` // Unix ms at which it began: deletions from then on are seen
 }
 
 // Turn is a reversal or a restore, on any side of it. What effects found is stored once (rule D9).

@@ -31,6 +31,7 @@ type memStream struct {
 	mu      sync.Mutex
 	topics  map[kafka.TopicID]*meta.Partitions
 	fail    error // answered instead of writing
+	failed  error // answered after writing
 	calls   int
 	before  func() // called, if set, before each write
 	written func() // and after
@@ -65,7 +66,17 @@ func (s *memStream) UpdatePartitions(ctx context.Context, topics []kafka.TopicID
 	if s.written != nil {
 		s.written()
 	}
-	return nil
+	return s.failed
+}
+
+// failAfter has writes fail, before they are made or after.
+func (s *memStream) failAfter(made bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail, s.failed = err, nil
+	if made {
+		s.fail, s.failed = nil, err
+	}
 }
 
 func (s *memStream) setFail(err error) {

@@ -31,19 +31,7 @@ func (o *Owner) Open(topic *meta.Topic, states *meta.Partitions, cfg TopicConfig
 			}
 			_ = old.close(old.Err()) // it failed before, and says so
 		}
-		p := &Partition{
-			id:     id,
-			name:   kafka.TopicPartition{Topic: topic.Name, Partition: n},
-			owner:  o,
-			order:  make(chan struct{}, 1),
-			shut:   true,
-			guards: map[kafka.ProducerID]*guard{},
-		}
-		p.cfg.Store(&cfg)
-		p.marks.entry = states.List[n]
-		p.marks.frozen = true
-		p.marks.firstOpen = kafka.NoOffset
-		todo = append(todo, p)
+		todo = append(todo, o.closedPartition(id, topic.Name, &cfg, states.List[n]))
 	}
 	err := o.inParallel(todo, func(p *Partition) error {
 		if err := p.open(); err != nil {
@@ -62,12 +50,30 @@ func (o *Owner) Open(topic *meta.Topic, states *meta.Partitions, cfg TopicConfig
 	return err
 }
 
+// closedPartition is a partition that open has still to open.
+func (o *Owner) closedPartition(id kafka.PartitionID, topic string, cfg *TopicConfig, entry meta.Partition) *Partition {
+	p := &Partition{
+		id:     id,
+		name:   kafka.TopicPartition{Topic: topic, Partition: id.Partition},
+		owner:  o,
+		order:  make(chan struct{}, 1),
+		shut:   true,
+		guards: map[kafka.ProducerID]*guard{},
+		at:     entry.LogID(id),
+	}
+	p.cfg.Store(cfg)
+	p.marks.entry = entry
+	p.marks.frozen = true
+	p.marks.firstOpen = kafka.NoOffset
+	return p
+}
+
 // open recovers the log and carries out what the entry says.
 func (p *Partition) open() error {
 	if why := p.owner.withholds(p.id); why != nil {
 		return p.storageError("open the directory", why)
 	}
-	dir, err := p.owner.store.Dir(p.id)
+	dir, err := p.owner.store.Dir(p.at)
 	if err != nil {
 		return p.storageError("open the directory", err)
 	}
@@ -96,6 +102,7 @@ func (p *Partition) open() error {
 		return p.Err()
 	}
 	p.reopen()
+	p.removeLeft()
 	return nil
 }
 

@@ -210,17 +210,26 @@ func (o *Owner) Delete(topic kafka.TopicID, partitions int32) error {
 		delete(o.withheld, id)
 		o.mu.Unlock()
 		g.Go(func() error {
+			homes := []kafka.PartitionID{id}
 			if p != nil {
 				p.discard(gone)
+				homes = p.homes()
 			}
-			if err := o.store.Remove(id); err != nil {
-				errs[n] = fmt.Errorf("remove partition %s: %w", id, err)
-			}
+			errs[n] = o.removeDirs(homes)
 			return nil
 		})
 	}
 	_ = g.Wait() // each keeps its own error
 	return errors.Join(errs...)
+}
+
+func (o *Owner) removeDirs(ids []kafka.PartitionID) error {
+	for _, id := range ids {
+		if err := o.store.Remove(id); err != nil {
+			return fmt.Errorf("remove partition %s: %w", id, err)
+		}
+	}
+	return nil
 }
 
 // Close syncs and closes everything.

@@ -60,6 +60,9 @@ type Partition struct {
 	guards map[kafka.ProducerID]*guard
 	// unsaved is bytes appended since the last snapshot.
 	unsaved int64
+	// at is under which id the store keeps log; taking, set while it may be about to take log's place, is a copy's. Guarded by order.
+	at     kafka.PartitionID
+	taking *newLog
 }
 
 // Offsets is a partition's marks at one moment.

@@ -39,6 +39,9 @@ func (p *Partition) settleLog(entry meta.Partition) error {
 	defer p.syncing.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.moveHome(entry); err != nil {
+		return err
+	}
 	cut, err := p.cutLog(entry)
 	if err != nil {
 		return err

@@ -111,7 +111,7 @@ func (s *storer) write(topics []kafka.TopicID, byTopic map[kafka.TopicID][]*chan
 
 // decide applies the changes of one topic, several of one partition in their order.
 func decide(now *meta.Partitions, changes []*change, entries map[*change]meta.Partition) (*meta.Partitions, error) {
-	next := &meta.Partitions{Topic: now.Topic, List: append([]meta.Partition(nil), now.List...)}
+	next := &meta.Partitions{Topic: now.Topic, List: append([]meta.Partition(nil), now.List...), CopyOf: now.CopyOf}
 	changed := false
 	for _, c := range changes {
 		n := int(c.p.id.Partition)
