@@ -77,23 +77,35 @@ func StartHawser(t *testing.T, args ...string) *Hawser {
 // startHawserIn is StartHawser with more in its environment.
 func startHawserIn(t *testing.T, env []string, args ...string) *Hawser {
 	t.Helper()
+	h := newHawser(t, env, args...)
+	h.Start()
+	return h
+}
+
+// newHawser is a broker that has not been started.
+func newHawser(t *testing.T, env []string, args ...string) *Hawser {
+	t.Helper()
 	ports, err := freePorts(2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := &Hawser{t: t, dir: t.TempDir(), env: env}
-	h.args = append([]string{"serve", "--data", filepath.Join(h.dir, "data"),
+	h.args = append([]string{"serve", "--data", h.data(),
 		"--kafka", fmt.Sprintf("127.0.0.1:%d", ports[0]), "--http", fmt.Sprintf("127.0.0.1:%d", ports[1]),
 		"--set", "group.initial.rebalance.delay.ms=0"}, args...)
-	h.Start()
 	t.Cleanup(func() {
-		_ = h.process.end(syscall.SIGTERM, 20*time.Second)
+		if h.process != nil {
+			_ = h.process.end(syscall.SIGTERM, 20*time.Second)
+		}
 		if t.Failed() {
 			h.printLog()
 		}
 	})
 	return h
 }
+
+// data is its data directory.
+func (h *Hawser) data() string { return filepath.Join(h.dir, "data") }
 
 func (h *Hawser) logPath() string { return filepath.Join(h.dir, "log") }
 

@@ -33,6 +33,13 @@ type loggingIn struct {
 // startSecured starts a hawser with a listener for logins beside the open one, whose users may do everything.
 func startSecured(t *testing.T) (h *Hawser, secured string) {
 	t.Helper()
+	args, secured := securedArgs(t)
+	return StartHawser(t, args...), secured
+}
+
+// securedArgs is the arguments for it.
+func securedArgs(t *testing.T) (args []string, secured string) {
+	t.Helper()
 	ports, err := freePorts(2)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +54,7 @@ super.users=User:ANONYMOUS
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return StartHawser(t, "--config", file), secured
+	return []string{"--config", file}, secured
 }
 
 func TestSecurity_Java(t *testing.T)        { logsIn(t, javaLogin()) }

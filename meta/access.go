@@ -140,7 +140,7 @@ func (s *sealer) sealScram(c *Scram) (scramRecord, error) {
 
 func (s *sealer) openScram(body []byte) (*Scram, error) {
 	var r scramRecord
-	if err := json.Unmarshal(body, &r); err != nil {
+	if err := unmarshal(body, &r); err != nil {
 		return nil, err
 	}
 	c := r.Scram

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -70,7 +69,7 @@ func (m *Meta) readCluster(ctx context.Context) (*clusterRecord, int64, error) {
 	}
 	body, err := unwrap(resp.Kvs[0].Value, clusterVersion)
 	if err == nil {
-		err = json.Unmarshal(body, r)
+		err = unmarshal(body, r)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read cluster identity: %w", err)
@@ -216,7 +215,7 @@ func (m *Meta) moveOnce(ctx context.Context, path string, move func(int64) int64
 	if len(resp.Kvs) > 0 {
 		body, err := unwrap(resp.Kvs[0].Value, producersVersion)
 		if err == nil {
-			err = json.Unmarshal(body, &r)
+			err = unmarshal(body, &r)
 		}
 		if err != nil {
 			return false, fmt.Errorf("%w: %w", errRefused, err)

@@ -58,6 +58,11 @@ func TestNewerFormatsAreRefusedWithWords(t *testing.T) {
 	for name, c := range map[string]struct{ key, value, want string }{
 		"newer version": {"/hawser/1/topic/" + kafka.NewTopicID().String(), `{"v":9,"r":{}}`, "format 9 is newer than 1"},
 		"unknown kind":  {"/hawser/1/starship/x", `{"v":1,"r":{}}`, "a kind that this version does not know"},
+		"newer field":   {"/hawser/1/topic/" + kafka.NewTopicID().String(), `{"v":1,"r":{"name":"x","warp":{"factor":9}}}`, `field "warp" is not known to this version: run the newer hawser`},
+		"newer in ACL":  {"/hawser/1/acl/" + kafka.NewTopicID().String(), `{"v":1,"r":{"warp":9}}`, `field "warp" is not known to this version`},
+		"newer in link": {"/hawser/1/link/" + kafka.NewTopicID().String(), `{"v":1,"r":{"warp":9}}`, `field "warp" is not known to this version`},
+		"newer in user": {"/hawser/1/scram/1/bob", `{"v":1,"r":{"warp":9}}`, `field "warp" is not known to this version`},
+		"newer in self": {"/hawser/1/cluster/self", `{"v":1,"r":{"warp":9}}`, `field "warp" is not known to this version`},
 		"no record":     {"/hawser/1/topic/" + kafka.NewTopicID().String(), `hello`, "not a record"},
 		"bad id":        {"/hawser/1/topic/x", `{"v":1,"r":{}}`, "parse topic id"},
 	} {

@@ -85,6 +85,23 @@ func unwrap(value []byte, version int) (json.RawMessage, error) {
 	return json.RawMessage(body[:len(body)-1]), nil
 }
 
+// unmarshal reads a record. A field that is not known is an error: the next write of the record would lose it.
+func unmarshal(body []byte, record any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	err := d.Decode(record)
+	if err != nil {
+		if field, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+			return fmt.Errorf("field %s is not known to this version: run the newer hawser that wrote it", field)
+		}
+		return err
+	}
+	if d.More() {
+		return fmt.Errorf("%d bytes come after the record", int64(len(body))-d.InputOffset())
+	}
+	return nil
+}
+
 // kind is how records of one kind come into an image and out of it.
 type kind struct {
 	version int // the newest format known; also the one written
@@ -102,7 +119,7 @@ func newSchema(s *sealer) schema {
 			own:     func(*Image) {},
 			put: func(img *Image, _ string, body []byte) error {
 				var r clusterRecord
-				err := json.Unmarshal(body, &r)
+				err := unmarshal(body, &r)
 				img.Cluster = r.Cluster
 				return err
 			},
@@ -161,12 +178,13 @@ func mapped[K comparable, V any](field func(*Image) *map[K]V, parse func(string)
 
 func decode[R any](body []byte) (*R, error) {
 	r := new(R)
-	return r, json.Unmarshal(body, r)
+	return r, unmarshal(body, r)
 }
 
 func decodeValue[R any](body []byte) (R, error) {
 	var r R
-	return r, json.Unmarshal(body, &r)
+	err := unmarshal(body, &r)
+	return r, err
 }
 
 func sameText(id string) (string, error) { return id, nil }

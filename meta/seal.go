@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -175,7 +174,7 @@ func (s *sealer) sealLink(l *Link) (linkRecord, error) {
 
 func (s *sealer) openLink(body []byte) (*Link, error) {
 	var r linkRecord
-	if err := json.Unmarshal(body, &r); err != nil {
+	if err := unmarshal(body, &r); err != nil {
 		return nil, err
 	}
 	l := r.Link
