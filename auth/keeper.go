@@ -55,7 +55,7 @@ const (
 func (f Filter) Check() error {
 	_, kind := kmsg.ParseACLResourceType(f.ResourceType)
 	_, pattern := kmsg.ParseACLResourcePatternType(f.PatternType)
-	_, op := kmsg.ParseACLOperation(f.Operation)
+	_, op := kafka.ParseACLOperation(f.Operation)
 	_, permission := kmsg.ParseACLPermissionType(f.Permission)
 	if err := errors.Join(kind, pattern, op, permission); err != nil {
 		return kafka.Errorf(kafka.InvalidRequest, "The filter holds an unknown word: %v", err)
@@ -116,7 +116,7 @@ func (k *Keeper) DescribeACLs(_ context.Context, rq *kmsg.DescribeACLsRequest) *
 	resp := rq.ResponseKind().(*kmsg.DescribeACLsResponse)
 	f := Filter{
 		ResourceType: rq.ResourceType.String(), Resource: text(rq.ResourceName), PatternType: rq.ResourcePatternType.String(),
-		Principal: text(rq.Principal), Host: text(rq.Host), Operation: rq.Operation.String(), Permission: rq.PermissionType.String(),
+		Principal: text(rq.Principal), Host: text(rq.Host), Operation: kafka.ACLOperation(int8(rq.Operation)), Permission: rq.PermissionType.String(),
 	}
 	err := f.Check()
 	if k.disabled {
@@ -137,7 +137,7 @@ func (k *Keeper) DescribeACLs(_ context.Context, rq *kmsg.DescribeACLsRequest) *
 		}
 		entry := kmsg.NewDescribeACLsResponseResourceACL()
 		entry.Principal, entry.Host = acl.Principal, acl.Host
-		entry.Operation, _ = kmsg.ParseACLOperation(acl.Operation)
+		entry.Operation, _ = parseOperation(acl.Operation)
 		entry.PermissionType, _ = kmsg.ParseACLPermissionType(acl.Permission)
 		last := &resp.Resources[len(resp.Resources)-1]
 		last.ACLs = append(last.ACLs, entry)
@@ -154,7 +154,7 @@ func (k *Keeper) CreateACLs(ctx context.Context, rq *kmsg.CreateACLsRequest) *km
 	for i, in := range rq.Creations {
 		acl := &meta.ACL{
 			ResourceType: in.ResourceType.String(), Resource: in.ResourceName, PatternType: in.ResourcePatternType.String(),
-			Principal: in.Principal, Host: in.Host, Operation: in.Operation.String(), Permission: in.PermissionType.String(),
+			Principal: in.Principal, Host: in.Host, Operation: kafka.ACLOperation(int8(in.Operation)), Permission: in.PermissionType.String(),
 		}
 		if results[i] = CheckACL(*acl); k.disabled {
 			results[i] = errDisabled
@@ -228,7 +228,7 @@ func (k *Keeper) DeleteACLs(ctx context.Context, rq *kmsg.DeleteACLsRequest) *km
 		result := kmsg.NewDeleteACLsResponseResult()
 		f := Filter{
 			ResourceType: in.ResourceType.String(), Resource: text(in.ResourceName), PatternType: in.ResourcePatternType.String(),
-			Principal: text(in.Principal), Host: text(in.Host), Operation: in.Operation.String(), Permission: in.PermissionType.String(),
+			Principal: text(in.Principal), Host: text(in.Host), Operation: kafka.ACLOperation(int8(in.Operation)), Permission: in.PermissionType.String(),
 		}
 		err := f.Check()
 		if k.disabled {
@@ -243,7 +243,7 @@ func (k *Keeper) DeleteACLs(ctx context.Context, rq *kmsg.DeleteACLsRequest) *km
 			match := kmsg.NewDeleteACLsResponseResultMatchingACL()
 			match.ResourceType, _ = kmsg.ParseACLResourceType(acl.ResourceType)
 			match.ResourcePatternType, _ = kmsg.ParseACLResourcePatternType(acl.PatternType)
-			match.Operation, _ = kmsg.ParseACLOperation(acl.Operation)
+			match.Operation, _ = parseOperation(acl.Operation)
 			match.PermissionType, _ = kmsg.ParseACLPermissionType(acl.Permission)
 			match.ResourceName, match.Principal, match.Host = acl.Resource, acl.Principal, acl.Host
 			result.MatchingACLs = append(result.MatchingACLs, match)

@@ -52,7 +52,7 @@ var (
 	aclPatterns    = []string{"ANY", "MATCH", "LITERAL", "PREFIXED"}
 	aclPermissions = []string{"ANY", "ALLOW", "DENY"}
 	aclOperations  = []string{"ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "CLUSTER_ACTION",
-		"DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS", "DESCRIBE_TOKENS"}
+		"DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS", "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT"}
 )
 
 type aclFiltersDoc struct {

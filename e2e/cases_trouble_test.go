@@ -14,6 +14,7 @@ import (
 	"io"
 	"maps"
 	"math/big"
+	mrand "math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -282,4 +284,92 @@ func TestC73_PlaintextToTLSUnderLoad(t *testing.T) {
 	if m := h.Mirror("east", "c73-tls"); m.Status != "ACTIVE" {
 		t.Errorf("it is %v", m.Raw)
 	}
+}
+
+// TestC19_ThrottledLinkPrincipal gives the link's user a quota at the source: the link keeps to it and to its connections.
+func TestC19_ThrottledLinkPrincipal(t *testing.T) {
+	k := GuardedKafka(t)
+	proxy := NewProxy(t, k.Logins())
+	h, source, admin := guardedPairAt(t, proxy.Addr(), "c19", "c19", map[string]string{"bootstrap.address.map": k.Logins() + "=" + proxy.Addr()})
+	mirror := Client(t, h.Kafka)
+	const rate, size = 1 << 20, 4 << 20
+	user := "c19"
+	rs, err := admin.AlterClientQuotas(testContext(t), []kadm.AlterClientQuotaEntry{{
+		Entity: kadm.ClientQuotaEntity{{Type: "user", Name: &user}},
+		Ops:    []kadm.AlterClientQuotaOp{{Key: "consumer_byte_rate", Value: rate}},
+	}})
+	if err != nil || rs[0].Err != nil {
+		t.Fatal(err, rs)
+	}
+	here, err := kadm.NewClient(mirror).AlterClientQuotas(testContext(t), []kadm.AlterClientQuotaEntry{{
+		Entity: kadm.ClientQuotaEntity{{Type: "user"}}, Ops: []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: 1000}},
+	}})
+	if err != nil || here[0].Err != nil {
+		t.Fatal(err, here)
+	}
+	// Whatever the link connects to, it has connected to by the time that a first record is there and all tasks have run.
+	produce(t, source, texts("c19", "first", 0, 1)...)
+	WaitLevel(t, source, mirror, "c19", 1, 30*time.Second)
+	h.alter("east", map[string]string{"topic.config.sync.ms": "500"})
+	alterTopic(t, source, "c19", "retention.ms", "123456789")
+	eventually(t, 30*time.Second, "the task of configs has run", func() (bool, string) {
+		now := describedConfig(t, mirror, "c19", "retention.ms")
+		return now == "123456789", now
+	})
+	dials := proxy.Dials.Load()
+	value := make([]byte, 64<<10)
+	mrand.NewChaCha8([32]byte{19}).Read(value)
+	begun := time.Now()
+	for range size / len(value) {
+		produce(t, source, &kgo.Record{Topic: "c19", Value: value})
+	}
+	_, end := Ends(t, source, "c19", 0)
+	eventually(t, 60*time.Second, "the mirror is level", func() (bool, string) {
+		m := h.Mirror("east", "c19")
+		if m.Status != "ACTIVE" {
+			t.Errorf("a throttled mirror is %s: %v", m.Status, m.Raw)
+		}
+		_, at := Ends(t, mirror, "c19", 0)
+		return at == end, fmt.Sprintf("%d of %d", at, end)
+	})
+	took := time.Since(begun)
+	t.Logf("%d MiB at a quota of %d KiB/s took %v", size>>20, rate>>10, took)
+	if took < 2*time.Second {
+		t.Error("the quota had no effect: this shows nothing")
+	}
+	if n := proxy.Dials.Load() - dials; n != 0 {
+		t.Errorf("a throttled link connected %d times again", n)
+	}
+	link := h.Must("GET", h.path("/links/east"), nil)
+	if link["link_state"] != "ACTIVE" {
+		t.Errorf("the link is %v", link)
+	}
+}
+
+// standstills watches a mirror until the function it returns is called, which gives the longest time that a partition did not move while it
+// was behind and its source's leader could be asked.
+func standstills(t *testing.T, source, mirror *kgo.Client, topic string, partitions int32) func() time.Duration {
+	t.Helper()
+	ctx, stop := context.WithCancel(testContext(t))
+	longest := make(chan time.Duration, 1)
+	go func() {
+		most, moved, at := time.Duration(0), make([]time.Time, partitions), make([]int64, partitions)
+		from, here := kadm.NewClient(source), kadm.NewClient(mirror)
+		for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+			short, cancel := context.WithTimeout(ctx, 2*time.Second)
+			theirs, _ := from.ListEndOffsets(short, topic) // without an answer for a partition, its time does not run
+			ours, _ := here.ListEndOffsets(short, topic)
+			cancel()
+			for p := range partitions {
+				end, asked := theirs.Lookup(topic, p)
+				now, told := ours.Lookup(topic, p)
+				if !asked || !told || end.Err != nil || now.Err != nil || now.Offset >= end.Offset || now.Offset > at[p] || moved[p].IsZero() {
+					moved[p], at[p] = time.Now(), now.Offset
+				}
+				most = max(most, time.Since(moved[p]))
+			}
+		}
+		longest <- most
+	}()
+	return func() time.Duration { stop(); return <-longest }
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -109,6 +107,12 @@ func (h *Hawser) alter(link string, configs map[string]string) {
 // guardedPair is a link "east" to the guarded Kafka that logs in as a user of its own, who may read one topic.
 func guardedPair(t *testing.T, user, topic string, configs map[string]string) (h *Hawser, source *kgo.Client, admin *kadm.Client) {
 	t.Helper()
+	return guardedPairAt(t, GuardedKafka(t).Logins(), user, topic, configs)
+}
+
+// guardedPairAt is guardedPair with another way to the guarded Kafka.
+func guardedPairAt(t *testing.T, bootstrap, user, topic string, configs map[string]string) (h *Hawser, source *kgo.Client, admin *kadm.Client) {
+	t.Helper()
 	k := GuardedKafka(t)
 	source = Client(t, k.Bootstrap())
 	admin = kadm.NewClient(source)
@@ -120,7 +124,7 @@ func guardedPair(t *testing.T, user, topic string, configs map[string]string) (h
 	for key, value := range configs {
 		all[key] = value
 	}
-	h.CreateLink("east", k.Logins(), all)
+	h.CreateLink("east", bootstrap, all)
 	h.CreateMirror("east", topic)
 	return h, source, admin
 }
@@ -246,116 +250,6 @@ func TestC74_RevokedPasswordAndBack(t *testing.T) {
 	h.WaitStatus("east", "c74", "ACTIVE", 15*time.Second)
 	WaitLevel(t, source, mirror, "c74", 1, 30*time.Second)
 	SameAll(t, source, mirror, "c74", 1)
-}
-
-// TestC19_ThrottledLinkPrincipal gives the link's user a quota at the source.
-func TestC19_ThrottledLinkPrincipal(t *testing.T) {
-	h, source, admin := guardedPair(t, "c19", "c19", nil)
-	mirror := Client(t, h.Kafka)
-	const rate, size = 1 << 20, 4 << 20
-	user := "c19"
-	rs, err := admin.AlterClientQuotas(testContext(t), []kadm.AlterClientQuotaEntry{{
-		Entity: kadm.ClientQuotaEntity{{Type: "user", Name: &user}},
-		Ops:    []kadm.AlterClientQuotaOp{{Key: "consumer_byte_rate", Value: rate}},
-	}})
-	if err != nil || rs[0].Err != nil {
-		t.Fatal(err, rs)
-	}
-	here, err := kadm.NewClient(mirror).AlterClientQuotas(testContext(t), []kadm.AlterClientQuotaEntry{{
-		Entity: kadm.ClientQuotaEntity{{Type: "user"}}, Ops: []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: 1000}},
-	}})
-	if err != nil || here[0].Err != nil {
-		t.Fatal(err, here)
-	}
-	value := make([]byte, 64<<10)
-	rand.NewChaCha8([32]byte{19}).Read(value)
-	begun := time.Now()
-	for range size / len(value) {
-		produce(t, source, &kgo.Record{Topic: "c19", Value: value})
-	}
-	_, end := Ends(t, source, "c19", 0)
-	eventually(t, 60*time.Second, "the mirror is level", func() (bool, string) {
-		m := h.Mirror("east", "c19")
-		if m.Status != "ACTIVE" {
-			t.Errorf("a throttled mirror is %s: %v", m.Status, m.Raw)
-		}
-		_, at := Ends(t, mirror, "c19", 0)
-		return at == end, fmt.Sprintf("%d of %d", at, end)
-	})
-	took := time.Since(begun)
-	t.Logf("%d MiB at a quota of %d KiB/s took %v", size>>20, rate>>10, took)
-	if took < 2*time.Second {
-		t.Error("the quota had no effect: this shows nothing")
-	}
-	link := h.Must("GET", h.path("/links/east"), nil)
-	if link["link_state"] != "ACTIVE" {
-		t.Errorf("the link is %v", link)
-	}
-}
-
-// TestC40_C42_ACLsFollowAndWritingIsRefusedAsReadOnly copies every kind of ACL; what a synced WRITE allows counts after failover.
-func TestC40_C42_ACLsFollowAndWritingIsRefusedAsReadOnly(t *testing.T) {
-	k := GuardedKafka(t)
-	source := Client(t, k.Bootstrap())
-	admin := kadm.NewClient(source)
-	CreateTopic(t, source, "c42", 1, 1, nil)
-	produce(t, source, texts("c42", "v", 0, 1)...)
-	h, secured := startSecured(t)
-	h.CreateLink("east", k.Bootstrap(), map[string]string{
-		"acl.sync.enable": "true",
-		"acl.filters":     `{"aclFilters":[{"resourceFilter":{"resourceType":"any","patternType":"any"},"accessFilter":{"operation":"any","permissionType":"any"}}]}`,
-	})
-	h.CreateMirror("east", "c42")
-	operations := []kadm.ACLOperation{kadm.OpRead, kadm.OpDescribe, kadm.OpAll}
-	for _, pattern := range []kadm.ACLPattern{kadm.ACLPatternLiteral, kadm.ACLPatternPrefixed} {
-		for _, deny := range []bool{false, true} {
-			b := kadm.NewACLs().Topics("c40-t", "*").Groups("c40-g").TransactionalIDs("c40-x").Operations(operations...).ResourcePatternType(pattern)
-			if pattern == kadm.ACLPatternLiteral {
-				b = b.Clusters()
-			}
-			if deny {
-				b = b.Deny("User:c40").DenyHosts("10.0.0.1")
-			} else {
-				b = b.Allow("User:c40").AllowHosts("*", "10.0.0.2")
-			}
-			if pattern == kadm.ACLPatternLiteral {
-				b = b.Operations(kadm.OpDescribe, kadm.OpAll)
-			}
-			acl(t, admin, "add", b)
-		}
-	}
-	acl(t, admin, "add", may("bob", "c42", kadm.OpWrite, kadm.OpDescribe))
-	mirror := Client(t, h.Kafka)
-	list := func(admin *kadm.Client) string {
-		t.Helper()
-		rs, err := admin.DescribeACLs(testContext(t), kadm.NewACLs().AnyResource().Operations(kadm.OpAny).ResourcePatternType(kadm.ACLPatternAny).Allow().AllowHosts().Deny().DenyHosts())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var lines []string
-		for _, r := range rs {
-			for _, d := range r.Described {
-				lines = append(lines, fmt.Sprint(d.Type, d.Name, d.Pattern, d.Principal, d.Host, d.Operation, d.Permission))
-			}
-		}
-		slices.Sort(lines)
-		return strings.Join(slices.Compact(lines), "\n")
-	}
-	eventually(t, 20*time.Second, "the ACLs are the same", func() (bool, string) {
-		there, here := list(admin), list(kadm.NewClient(mirror))
-		return there == here && strings.Count(there, "\n") > 20, fmt.Sprintf("there:\n%s\nhere:\n%s", there, here)
-	})
-	WaitLevel(t, source, mirror, "c42", 1, 30*time.Second)
-	bob := login{"PLAIN", "bob", "bob-secret"}
-	_, err := franzLogin().produce(t, bob, secured, "c42", 1)
-	if err == nil || !strings.Contains(err.Error(), kerr.InvalidRequest.Message) {
-		t.Errorf("C42: on the mirror he is told %v, want INVALID_REQUEST", err)
-	}
-	h.Order("east", "failover", "c42")
-	h.WaitStatus("east", "c42", "STOPPED", 20*time.Second)
-	if out, err := franzLogin().produce(t, bob, secured, "c42", 1); err != nil {
-		t.Errorf("C42: after failover he is told %v %s", err, out)
-	}
 }
 
 // TestGroupOffsetAge measures how old a group's offset is on the mirror: with READ on the source's offsets topic, and without.

@@ -121,9 +121,7 @@ func TestC05_SourceLostItsTailInAnUncleanElection(t *testing.T) {
 		return at <= 180, fmt.Sprint(at)
 	})
 	text, err := os.ReadFile(w.h.logPath())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, err)
 	if !regexp.MustCompile(`WARN.* topic=c05 partition=0 from=150 to=100 .*epoch`).Match(text) {
 		t.Error("no line says that the mirror was cut from 150 to 100, with epochs")
 	}
@@ -213,6 +211,7 @@ func TestC14_SourceLeadersMoveUnderLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	still := standstills(t, w.source, w.mirror, topic, partitions)
 	for round := range envInt("HAWSER_MOVES", 4) {
 		moveLeaders(t, w.k, topic)
 		if round == 1 || round == 2 {
@@ -223,6 +222,9 @@ func TestC14_SourceLeadersMoveUnderLoad(t *testing.T) {
 	}
 	cancel()
 	<-done
+	if longest := still(); longest > 15*time.Second {
+		t.Errorf("a partition stood still for %v", longest)
+	}
 	w.level(topic, partitions)
 	SameAll(t, w.source, w.mirror, topic, partitions)
 	if s, _ := Ends(t, w.mirror, topic, 0); s != 0 {
@@ -283,7 +285,7 @@ func TestC23_GroupInUseOnTheDestinationIsNotRewound(t *testing.T) {
 // TestC24_ResetToAnOlderOffsetComesOver wants idle groups to follow back and forth.
 func TestC24_ResetToAnOlderOffsetComesOver(t *testing.T) {
 	w := newPairTo(t, SharedKafka(t), allGroups("c24-"))
-	topic := "c24"
+	const topic = "c24"
 	CreateTopic(t, w.source, topic, 1, 1, nil)
 	w.h.CreateMirror("east", topic)
 	produce(t, w.source, texts(topic, "r", 0, 100)...)

@@ -300,4 +300,3 @@ func unpack(t *testing.T, archive, part, dir string) {
 		fatal(t, os.WriteFile(to, raw, 0o600))
 	}
 }
-

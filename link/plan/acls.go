@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hawserio/hawser/kafka"
 )
 
 // ACL is an access control list entry, in Kafka's words (TOPIC, PREFIXED, READ, ALLOW).
@@ -17,6 +19,13 @@ type ACL struct {
 // String is the entry for a person.
 func (a ACL) String() string {
 	return fmt.Sprintf("%s %s %s on %s %s %s from %s", a.Permission, a.Principal, a.Operation, a.PatternType, a.ResourceType, a.Resource, a.Host)
+}
+
+// known is false for an entry with a word that a newer Kafka has and this version has not.
+func (a ACL) known() bool {
+	return !slices.ContainsFunc([]string{a.ResourceType, a.PatternType, a.Operation, a.Permission}, func(word string) bool {
+		return strings.HasPrefix(word, kafka.UnknownACLOperation)
+	})
 }
 
 // Words of ACLs.
@@ -48,11 +57,16 @@ type ACLChange struct {
 // SyncACLs lists what to change, in an order in which a DENY never lags behind an ALLOW (case C39): first ALLOWs go, then DENYs
 // come, then ALLOWs come, and DENYs go last. Only what this link copied is removed, and only while the filters still match
 // it; what is here already by another hand stays as it is. With a prefix names are rewritten, and
-// entries for every resource (`*`) are not copied but reported: they would speak of this cluster's own topics.
+// entries for every resource (`*`) are not copied but reported: they would speak of this cluster's own topics. So are entries with
+// a word that is not known here.
 func SyncACLs(f ACLFacts) (changes []ACLChange, problems []Problem) {
 	want := map[ACL]bool{}
 	for _, a := range f.Source {
 		if !f.Match(a) {
+			continue
+		}
+		if !a.known() {
+			problems = append(problems, Problem{codeInvalidRequest, fmt.Sprintf("not copied, as this version does not know what it allows or denies: %s", a)})
 			continue
 		}
 		here, ok := f.rename(a)

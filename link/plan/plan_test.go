@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -454,6 +455,16 @@ func TestACLsOfOthersAndOutOfTheFiltersStay(t *testing.T) {
 	changes, _ := SyncACLs(ACLFacts{Source: []ACL{both, allow("GROUP", "LITERAL", "h", "User:a")}, Copied: []ACL{copied}, Others: []ACL{local, both}, Match: topics})
 	if len(changes) != 0 {
 		t.Errorf("changes %v: nothing here is this link's and matched", changes)
+	}
+}
+
+func TestC40_ACLsOfANewerKafkaAreReported(t *testing.T) {
+	known, newer := allow("TRANSACTIONAL_ID", "LITERAL", "x", "User:a"), allow("TRANSACTIONAL_ID", "LITERAL", "x", "User:a")
+	known.Operation, newer.Operation = "TWO_PHASE_COMMIT", "UNKNOWN(99)"
+	odd := allow("UNKNOWN", "LITERAL", "x", "User:a")
+	changes, problems := SyncACLs(ACLFacts{Source: []ACL{known, newer, odd}, Match: func(ACL) bool { return true }})
+	if !slices.Equal(changes, []ACLChange{{ACL: known}}) || len(problems) != 2 || !strings.Contains(fmt.Sprint(problems), "UNKNOWN(99)") {
+		t.Errorf("%v, problems %v", changes, problems)
 	}
 }
 

@@ -36,7 +36,7 @@ func (c *Cluster) ACLs(ctx context.Context) ([]meta.ACL, error) {
 		for _, a := range r.ACLs {
 			list = append(list, meta.ACL{
 				ResourceType: r.ResourceType.String(), Resource: r.ResourceName, PatternType: r.ResourcePatternType.String(),
-				Principal: a.Principal, Host: a.Host, Operation: a.Operation.String(), Permission: a.PermissionType.String(),
+				Principal: a.Principal, Host: a.Host, Operation: kafka.ACLOperation(int8(a.Operation)), Permission: a.PermissionType.String(),
 			})
 		}
 	}
