@@ -72,7 +72,9 @@ func (c linkCollector) Collect(out chan<- prometheus.Metric) {
 
 func collectLag(gauge, counter emit, m link.MirrorInfo, lag link.Lag, now time.Time) {
 	labels := []string{m.Link, m.Topic, itoa(lag.Partition)}
-	gauge(metricLag, float64(lag.Records), labels...)
+	if lag.Records != link.LagUnknown {
+		gauge(metricLag, float64(lag.Records), labels...)
+	}
 	behind := 0.0
 	if !lag.Behind.IsZero() {
 		behind = max(now.Sub(lag.Behind).Seconds(), 0)

@@ -172,10 +172,14 @@ func rpoText(status string, caughtUpMs *int64, now time.Time) string {
 	return fmt.Sprintf("%.0f h", age.Hours())
 }
 
+// maxLag is the largest, or -1 where that would be 0 and some are unknown.
 func maxLag(lags []api.MirrorLag) int64 {
-	var most int64
+	var most, least int64
 	for _, lag := range lags {
-		most = max(most, lag.Lag)
+		most, least = max(most, lag.Lag), min(least, lag.Lag)
+	}
+	if most == 0 {
+		return least
 	}
 	return most
 }

@@ -50,10 +50,11 @@ func (e ends) reached(m api.Mirror) bool {
 	all := true
 	for _, lag := range m.MirrorLags {
 		at := lag.LastSourceFetchOffset + 1
-		if _, known := e[lag.Partition]; !known && at > 0 {
+		if _, known := e[lag.Partition]; !known && at > 0 && lag.Lag >= 0 {
 			e[lag.Partition] = at + lag.Lag
 		}
-		all = all && (lag.Lag == 0 || at > 0 && at >= e[lag.Partition])
+		end, known := e[lag.Partition]
+		all = all && (lag.Lag == 0 || known && at >= end)
 	}
 	return all
 }
@@ -71,7 +72,7 @@ type progress struct {
 func progressOf(m api.Mirror) progress {
 	p := progress{topic: m.MirrorTopicName, status: m.MirrorStatus, partitions: m.NumPartitions}
 	for _, lag := range m.MirrorLags {
-		p.lag += lag.Lag
+		p.lag += max(lag.Lag, 0)
 		p.fetched += max(lag.LastSourceFetchOffset+1, 0)
 		if lag.LastSourceFetchOffset < 0 {
 			p.unfetched++

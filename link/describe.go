@@ -310,8 +310,8 @@ func (ls *Links) mirrorInfo(img *meta.Image, link *meta.Link, m topicMirror) Mir
 	return info
 }
 
-// lags lists every partition's lag. What is unknown is shown as 0, as REST's clients expect; a stopped mirror
-// shows where it stopped.
+// lags lists every partition's lag. One that never fetched is shown as 0, as REST's clients expect; where the source was
+// heard once and is silent now, LagUnknown stands and not the 0 of then. A stopped mirror shows where it stopped.
 func lags(m topicMirror, v view) []Lag {
 	list := make([]Lag, m.topic.Partitions)
 	for p := range list {
@@ -324,6 +324,9 @@ func lags(m topicMirror, v view) []Lag {
 			one := v.parts[p]
 			l.State = one.part.String()
 			l.Records = max(one.status.LagRecords, 0)
+			if l.Records == 0 && one.status.Silent && one.status.SourceEnd >= 0 {
+				l.Records = LagUnknown
+			}
 			l.LastSourceFetch = one.status.LastFetched
 			l.Err = one.fault.Problem.Text
 			l.SourceEnd, l.FetchedBytes, l.LastContact = one.status.SourceEnd, one.status.FetchedBytes, one.status.LastContact
@@ -345,8 +348,13 @@ func (ls *Links) Entries(topic string) []ConfigEntry {
 		return nil
 	}
 	var lag int64
+	unknown := false
 	for _, l := range info.Lags {
 		lag = max(lag, l.Records)
+		unknown = unknown || l.Records == LagUnknown
+	}
+	if lag == 0 && unknown {
+		lag = LagUnknown
 	}
 	remote := ""
 	if link := img.Links[img.LinkIDs[info.Link]]; link != nil {

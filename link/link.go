@@ -122,10 +122,13 @@ type MirrorInfo struct {
 	TransitionErrors         []Coded
 }
 
+// LagUnknown is the lag of a partition whose source was heard once and is silent now, where it was level then.
+const LagUnknown int64 = -1
+
 // Lag is one partition's.
 type Lag struct {
 	Partition       int32
-	Records         int64        // at least 0
+	Records         int64        // at least 0, or LagUnknown
 	LastSourceFetch kafka.Offset // -1 for never
 	Lost            int64
 	State           string // ACTIVE, IN_ERROR, PAUSED …, for people

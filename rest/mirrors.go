@@ -138,7 +138,7 @@ func lagsJSON(lags []link.Lag) []api.MirrorLag {
 	out := []api.MirrorLag{}
 	for _, lag := range lags {
 		one := api.MirrorLag{
-			Partition: lag.Partition, Lag: max(lag.Records, 0), LastSourceFetchOffset: int64(lag.LastSourceFetch),
+			Partition: lag.Partition, Lag: lag.Records, LastSourceFetchOffset: int64(lag.LastSourceFetch),
 			PartitionState: lag.State, ErrorMessage: lag.Err, RecordsLost: lag.Lost,
 		}
 		if end := int64(lag.SourceEnd); !lag.LastContact.IsZero() {

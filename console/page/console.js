@@ -28,7 +28,7 @@ function make(tag, classes, ...children) {
 
 const count = (n) => n.toLocaleString("en");
 const key = (m) => m.link_name + "/" + m.mirror_topic_name;
-const totalLag = (m) => m.mirror_lags.reduce((sum, l) => sum + l.lag, 0);
+const totalLag = (m) => m.mirror_lags.reduce((sum, l) => sum + Math.max(l.lag, 0), 0);
 // age is how old a mirror is: ms since the last moment at which all that the source had then was here; null for unknown.
 function age(m) {
   if (m.mirror_status === "STOPPED" || m.mirror_lags.length === 0) return null;
@@ -157,7 +157,7 @@ function drawParts(m, said) {
   const box = make("div", "parts");
   for (const l of m.mirror_lags) {
     const wrong = l.error_message || l.records_lost;
-    const part = make("span", "part" + (wrong ? " bad" : l.lag > 0 ? " wait" : ""), "p" + l.partition + ": " + count(l.lag) + " behind, " +
+    const part = make("span", "part" + (wrong ? " bad" : l.lag > 0 ? " wait" : ""), "p" + l.partition + ": " + (l.lag < 0 ? "the source is silent" : count(l.lag) + " behind") + ", " +
       (l.last_source_fetch_offset < 0 ? "nothing read yet" : "read up to " + count(l.last_source_fetch_offset)));
     if (l.records_lost) part.append(", " + count(l.records_lost) + " lost at the source");
     if (l.error_message && !said.includes(l.error_message.replace(/^partition \d+: /, ""))) part.append(": " + l.error_message);
@@ -201,7 +201,7 @@ async function give(verb, m) {
   };
   try {
     const would = await send("?validate_only=true");
-    const lines = [verb + " " + m.mirror_topic_name + "?", "", count(would.mirror_lags.reduce((sum, l) => sum + l.lag, 0)) + " records are not mirrored yet."];
+    const lines = [verb + " " + m.mirror_topic_name + "?", "", count(would.mirror_lags.reduce((sum, l) => sum + Math.max(l.lag, 0), 0)) + " records are not mirrored yet."];
     if (would.open_transactions) lines.push(count(would.open_transactions.length) + " open transactions would be aborted.");
     if (verb === "failover") lines.push("Mirroring stops now and for good; producers may write to the topic.");
     if (verb === "promote") lines.push("Mirroring stops for good once nothing is left to copy; producers may write to the topic then.");

@@ -125,6 +125,7 @@ type Status struct {
 	LastFetched  kafka.Offset // last offset fetched, -1 for never (REST's last_source_fetch_offset)
 	LagRecords   int64        // SourceEnd minus the mirror's synced end, at least 0; -1 for unknown
 	LastContact  time.Time    // last answer without error
+	Silent       bool         // nothing was heard for longer than an answer may take: what the source has now is not known
 	Fault        Fault        // what stands in the way now
 	Err          error        // its words
 	Since        time.Time    // since when Fault stands

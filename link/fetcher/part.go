@@ -22,9 +22,10 @@ type part struct {
 	hint   atomic.Pointer[Leader] // newer metadata, from steer to the holder
 	line   atomic.Pointer[loop]   // the loop that fetches it, for LastContact
 
-	work sync.Mutex  // held while Target is called
-	off  atomic.Bool // being dropped: set before cancel, cheaper to ask than ctx
-	gone atomic.Bool // dropped: Target is called no more; set under work
+	work  sync.Mutex  // held while Target is called
+	off   atomic.Bool // being dropped: set before cancel, cheaper to ask than ctx
+	begun time.Time
+	gone  atomic.Bool // dropped: Target is called no more; set under work
 
 	mu     sync.Mutex // guards status and fresh
 	status Status
@@ -55,6 +56,9 @@ type part struct {
 	backwards int          // times in a row that metadata showed an older leader epoch
 }
 
+// silence is how long beyond its long poll an answer may take before the lag is said to be unknown.
+const silence = 3 * time.Second
+
 // asked is what the fetch under way was built from.
 type asked struct {
 	generation int64
@@ -74,6 +78,7 @@ type lastEpoch struct {
 
 func (p *Pool) newPart(a Assignment) *part {
 	q := &part{Assignment: a, pool: p, topicID: a.SourceID, splice: true, start: -1, followed: -1}
+	q.begun = time.Now()
 	q.ctx, q.cancel = context.WithCancel(p.ctx)
 	q.status = Status{SourceEnd: -1, SourceStart: -1, LastFetched: -1, LagRecords: -1}
 	return q
@@ -100,6 +105,11 @@ func (q *part) statusNow() Status {
 			s.LastContact = time.Unix(0, at)
 		}
 	}
+	heard := s.LastContact
+	if heard.IsZero() {
+		heard = q.begun
+	}
+	s.Silent = time.Since(heard) > q.pool.cfg.Load().MaxWait+silence
 	if s.SourceEnd >= 0 {
 		synced := q.Target.Offsets().HighWatermark
 		s.LagRecords = max(0, int64(s.SourceEnd-synced))

@@ -46,7 +46,7 @@ func (c *Cluster) WatchCommits(ctx context.Context, changed func(groups []string
 	client, err := c.newClient(c.candidates(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{kafka.ConsumerOffsetsTopic: ends}),
 		kgo.FetchMaxBytes(commitsFetchMax), kgo.FetchMaxPartitionBytes(commitsPartitionMax), kgo.FetchMaxWait(commitsWait),
-		kgo.KeepControlRecords(), kgo.MetadataMaxAge(max(c.cfg.MetadataAge, time.Second)))
+		kgo.Dialer(c.dialFor(c.cfg.MaxReadBytes)), kgo.KeepControlRecords(), kgo.MetadataMaxAge(max(c.cfg.MetadataAge, time.Second)))
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func (h *Held) dial(ctx context.Context, network, address string) (net.Conn, err
 	if h.dialled.Swap(true) {
 		return nil, &Error{Class: Refused, Address: address, Err: errors.New("the connection has ended"), Hint: hints[Refused]}
 	}
-	conn, err := h.cluster.dialer.dial(ctx, network, address)
+	conn, err := h.cluster.dialFor(answerMost)(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

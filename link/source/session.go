@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,7 @@ type session struct {
 	names  map[kafka.TopicID]string
 
 	roundTrip atomic.Int64 // ns, the least seen; 0 for none
+	expected  atomic.Int64 // bytes that the answer under way may have
 }
 
 var _ fetcher.Session = (*session)(nil)
@@ -55,7 +57,8 @@ func (c *Cluster) Session(ctx context.Context, broker int32) (fetcher.Session, e
 		return nil, err
 	}
 	s := &session{cluster: c, broker: broker, address: address}
-	if s.client, err = c.newClient([]string{address}, kgo.WithHooks(s)); err != nil {
+	s.expected.Store(batchUsual)
+	if s.client, err = c.newClient([]string{address}, kgo.WithHooks(s), kgo.Dialer(s.dial)); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -85,6 +88,14 @@ func (s *session) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E
 // RoundTrip is how long the broker takes to answer when it has nothing to do, 0 while unknown.
 func (s *session) RoundTrip() time.Duration { return time.Duration(s.roundTrip.Load()) }
 
+func (s *session) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := s.cluster.dialer.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return s.cluster.watch(conn, address, s.expected.Load, &s.cluster.sizes), nil
+}
+
 // Fetch asks once. See fetcher.Session.
 func (s *session) Fetch(ctx context.Context, wanted []fetcher.Want, ask fetcher.Ask) ([]fetcher.Fetched, error) {
 	if len(wanted) == 0 {
@@ -97,6 +108,7 @@ func (s *session) Fetch(ctx context.Context, wanted []fetcher.Want, ask fetcher.
 	}
 	for try := 0; ; try++ {
 		req := s.request(wanted, ask)
+		s.expected.Store(max(int64(req.MaxBytes), batchUsual) + fetchExtra + partitionExtra*int64(len(s.sent)))
 		resp, err := client.SeedBrokers()[0].Request(ctx, req)
 		if err != nil {
 			s.reset()
@@ -146,7 +158,7 @@ func (s *session) prepare(wanted []fetcher.Want) (*kgo.Client, error) {
 	}
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(fetchKey, lastByName)
-	client, err := s.cluster.newClient([]string{s.address}, kgo.WithHooks(s), kgo.MaxVersions(versions))
+	client, err := s.cluster.newClient([]string{s.address}, kgo.WithHooks(s), kgo.Dialer(s.dial), kgo.MaxVersions(versions))
 	if err != nil {
 		return nil, err
 	}

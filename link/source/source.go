@@ -59,6 +59,7 @@ type Cluster struct {
 	wg     sync.WaitGroup
 
 	greeted atomic.Bool // some broker has answered under this Config
+	sizes   sizes       // of answers to fetches
 
 	mu      sync.Mutex             // guards what follows
 	groups  *kgo.Client            // made when first needed
@@ -98,7 +99,7 @@ func Dial(cfg Config) (*Cluster, error) {
 	if c.dialer, err = newDialer(cfg); err != nil {
 		return nil, err
 	}
-	if c.opts, err = cfg.options(c.dialer); err != nil {
+	if c.opts, err = cfg.options(); err != nil {
 		return nil, err
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -147,10 +148,9 @@ func hostPort(address string) (string, error) {
 
 // options are those every client of the cluster has. What kgo does by itself is kept small:
 // it refreshes nothing, retries little and sends no metrics.
-func (cfg Config) options(d dialer) ([]kgo.Opt, error) {
+func (cfg Config) options() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.ClientID(cfg.ClientID),
-		kgo.Dialer(d.dial),
 		kgo.RequestTimeoutOverhead(min(max(cfg.RequestTimeout, 100*time.Millisecond), 15*time.Minute)),
 		kgo.RetryTimeout(cfg.RequestTimeout),
 		kgo.RequestRetries(2),
@@ -171,9 +171,9 @@ func (cfg Config) options(d dialer) ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// newClient makes a client that knows only the addresses given.
+// newClient makes a client that knows only the addresses given, for questions unless more holds another kgo.Dialer.
 func (c *Cluster) newClient(addresses []string, more ...kgo.Opt) (*kgo.Client, error) {
-	opts := append(slices.Clone(c.opts), kgo.SeedBrokers(addresses...))
+	opts := append(slices.Clone(c.opts), kgo.SeedBrokers(addresses...), kgo.Dialer(c.dialFor(answerMost)))
 	client, err := kgo.NewClient(append(opts, more...)...)
 	if err != nil {
 		return nil, &Error{Class: Other, Err: fmt.Errorf("make a client: %w", err), Hint: "Check the link's configs."}

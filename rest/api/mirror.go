@@ -44,7 +44,7 @@ type Mirror struct {
 // MirrorLag is one partition's distance from its source.
 type MirrorLag struct {
 	Partition             int32  `json:"partition"`
-	Lag                   int64  `json:"lag"`                      // records, at least 0
+	Lag                   int64  `json:"lag"`                      // records; -1 where the source was heard once and is silent now
 	LastSourceFetchOffset int64  `json:"last_source_fetch_offset"` // -1 where nothing was fetched
 	PartitionState        string `json:"partition_state,omitempty"`
 	ErrorMessage          string `json:"error_message,omitempty"`
