@@ -51,6 +51,9 @@ func (r *running) probe(ctx context.Context) {
 	asked, cancel := context.WithTimeout(ctx, min(max(set.probePeriod, probeLeast), probeMost))
 	defer cancel()
 	answer, err := src.Probe(asked)
+	if err == nil && answer.ClusterID != rec.RemoteClusterID {
+		answer, err = src.Probe(asked) // one wrong answer makes no other cluster
+	}
 	if ctx.Err() != nil {
 		return
 	}

@@ -23,6 +23,7 @@ const (
 )
 
 const (
+	confirmWait = 2 * time.Second        // between questions whether the source's log start is where a fetch said
 	corruptWait = 2 * time.Second        // longest wait between fetches of a batch that fails its CRC
 	corruptRate = 500 * time.Millisecond // and the shortest (case C16)
 	stuckWait   = 5 * time.Second        // between looks at what only an operator can change
@@ -87,17 +88,51 @@ func (q *part) lastEpoch(o partition.Offsets) kafka.LeaderEpoch {
 // follow moves the mirror's log start after the source's, which Target does as far as its high watermark: so
 // it is tried again when that has moved. It reports whether the partition can be fetched.
 func (q *part) follow(o partition.Offsets, cfg *Config) bool {
-	if cfg.KeepHoles || q.splice || q.start <= o.LogStart || q.followed == o.HighWatermark || o.HighWatermark <= o.LogStart {
+	if cfg.KeepHoles || q.splice || q.start <= o.LogStart || o.HighWatermark <= o.LogStart {
 		return true
 	}
-	q.followed = o.HighWatermark
-	err := q.target(func() error { return q.Target.FollowLogStart(q.ctx, o.Generation, q.start) })
+	if q.start > kafka.Offset(q.confirmed.Load()) {
+		q.confirm()
+	}
+	start := min(q.start, kafka.Offset(q.confirmed.Load()))
+	if start <= o.LogStart || q.followed == o.HighWatermark && q.followedTo == start {
+		return true
+	}
+	q.followed, q.followedTo = o.HighWatermark, start
+	err := q.target(func() error { return q.Target.FollowLogStart(q.ctx, o.Generation, start) })
 	if err != nil && !errors.Is(err, partition.ErrStale) && !errors.Is(err, context.Canceled) {
 		q.followed = -1
-		q.fail(targetFault(err), fmt.Errorf("move the log start of %s to %d: %w", q.Mirror, q.start, err), stuckWait)
+		q.fail(targetFault(err), fmt.Errorf("move the log start of %s to %d: %w", q.Mirror, start, err), stuckWait)
 		return false
 	}
 	return true
+}
+
+// confirm asks the source for its log start over another connection, beside the loop: no single answer makes a mirror delete what it holds.
+func (q *part) confirm() {
+	if !q.confirming.CompareAndSwap(false, true) {
+		return
+	}
+	claimed := q.start
+	q.pool.wg.Go(func() {
+		defer q.confirming.Store(false)
+		select {
+		case q.pool.repair <- struct{}{}:
+		case <-q.ctx.Done():
+			return
+		}
+		start, err := q.pool.src.ListOffset(q.ctx, q.Source, -2)
+		<-q.pool.repair
+		if err == nil && start > kafka.Offset(q.confirmed.Load()) {
+			q.confirmed.Store(int64(start))
+		}
+		if err != nil || start < claimed {
+			select { // it is asked again, but not at every fetch
+			case <-time.After(confirmWait):
+			case <-q.ctx.Done():
+			}
+		}
+	})
 }
 
 // answer takes what the source said.
@@ -114,6 +149,7 @@ func (q *part) answer(f *Fetched) verdict {
 	if q.start != f.LogStart {
 		q.followed = -1
 	}
+	q.proven = max(q.proven, q.asked.epoch)
 	q.heard(f)
 	if f.Diverging {
 		return q.mend(plan.DoubtHistories)
@@ -202,6 +238,12 @@ func (q *part) nothingWhole(f *Fetched, cut cut) verdict {
 
 // append stores whole batches. It reports false after showing why it could not.
 func (q *part) append(f *Fetched, c cut) bool {
+	if epoch := c.last.LeaderEpoch(); q.asked.epoch >= 0 && epoch > q.asked.epoch && q.odd != (oddEpoch{c.last.BaseOffset(), epoch}) {
+		// No CRC covers it. It is taken once a second answer has it too.
+		q.odd = oddEpoch{c.last.BaseOffset(), epoch}
+		q.wait(q.pool.cfg.Load().Backoff)
+		return false
+	}
 	behind := c.behind(f.HighWatermark)
 	put := func(bs batch.Batches) error {
 		return q.target(func() error {
@@ -228,6 +270,7 @@ func (q *part) append(f *Fetched, c cut) bool {
 // stored notes an append.
 func (q *part) stored(last batch.Batch, bytes int) {
 	q.last = lastEpoch{generation: q.asked.generation, end: last.NextOffset(), epoch: last.LeaderEpoch(), known: true}
+	q.suspect = suspicion{}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.status.LastFetched = last.LastOffset()

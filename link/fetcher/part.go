@@ -25,35 +25,43 @@ type part struct {
 	work  sync.Mutex  // held while Target is called
 	off   atomic.Bool // being dropped: set before cancel, cheaper to ask than ctx
 	begun time.Time
-	gone  atomic.Bool // dropped: Target is called no more; set under work
+
+	confirming atomic.Bool  // the source is being asked for its log start
+	confirmed  atomic.Int64 // the log start that it answered then; -1 for never
+
+	gone atomic.Bool // dropped: Target is called no more; set under work
 
 	mu     sync.Mutex // guards status and fresh
 	status Status
 	fresh  freshness
 
 	// the holder's
-	turn      int           // rises each time a loop takes it over
-	served    int           // answers taken
-	ahead     *position     // set while a fetch is built beside an append
-	topicID   kafka.TopicID // the source's, zero where it has none
-	notBefore time.Time     // no fetch and no question until then
-	tries     int           // failures in a row, for the next wait
-	maxBytes  int           // a batch was larger than the usual bound; 0 for the usual
-	asked     asked
-	serial    int64      // of the connection that the splice was checked on
-	noStripes time.Time  // stripes are not tried before
-	doubt     plan.Doubt // why it needs a repair
-	splice    bool       // the next fetch reads the last batch again (rule E6)
-	aligned   bool       // a repair has compared the histories since: the next new connection need not
-	noEpoch   bool       // the source has forgotten the last batch's epoch: do not name it
-	reread    bool       // nor after an append, until histories are compared again
-	cutUnder  kafka.LeaderEpoch
-	cutTo     kafka.Offset // where the mirror was last cut, while the source was in leader epoch cutUnder
-	last      lastEpoch    // cache
-	short     int          // times in a row that the source's log was found shorter than the mirror's in the same epoch
-	start     kafka.Offset // the source's log start, as last heard; -1 for never
-	followed  kafka.Offset // the mirror's high watermark when its start last followed
-	backwards int          // times in a row that metadata showed an older leader epoch
+	turn       int           // rises each time a loop takes it over
+	served     int           // answers taken
+	ahead      *position     // set while a fetch is built beside an append
+	topicID    kafka.TopicID // the source's, zero where it has none
+	notBefore  time.Time     // no fetch and no question until then
+	tries      int           // failures in a row, for the next wait
+	maxBytes   int           // a batch was larger than the usual bound; 0 for the usual
+	asked      asked
+	serial     int64      // of the connection that the splice was checked on
+	noStripes  time.Time  // stripes are not tried before
+	doubt      plan.Doubt // why it needs a repair
+	splice     bool       // the next fetch reads the last batch again (rule E6)
+	aligned    bool       // a repair has compared the histories since: the next new connection need not
+	noEpoch    bool       // the source has forgotten the last batch's epoch: do not name it
+	reread     bool       // nor after an append, until histories are compared again
+	cutUnder   kafka.LeaderEpoch
+	cutTo      kafka.Offset      // where the mirror was last cut, while the source was in leader epoch cutUnder
+	last       lastEpoch         // cache
+	short      int               // times in a row that the source's log was found shorter than the mirror's in the same epoch
+	start      kafka.Offset      // the source's log start, as last heard; -1 for never
+	followed   kafka.Offset      // the mirror's high watermark when its start last followed
+	followedTo kafka.Offset      // and where to
+	backwards  int               // times in a row that metadata showed an older leader epoch
+	proven     kafka.LeaderEpoch // the highest that the source has answered a fetch under; metadata alone may be wrong
+	suspect    suspicion
+	odd        oddEpoch // the last that was doubted
 }
 
 // silence is how long beyond its long poll an answer may take before the lag is said to be unknown.
@@ -77,7 +85,8 @@ type lastEpoch struct {
 }
 
 func (p *Pool) newPart(a Assignment) *part {
-	q := &part{Assignment: a, pool: p, topicID: a.SourceID, splice: true, start: -1, followed: -1}
+	q := &part{Assignment: a, pool: p, topicID: a.SourceID, splice: true, start: -1, followed: -1, proven: kafka.NoEpoch}
+	q.confirmed.Store(-1)
 	q.begun = time.Now()
 	q.ctx, q.cancel = context.WithCancel(p.ctx)
 	q.status = Status{SourceEnd: -1, SourceStart: -1, LastFetched: -1, LagRecords: -1}
@@ -124,7 +133,50 @@ func (q *part) statusNow() Status {
 // fail shows what stands in the way, and waits before the next attempt: first short, then longer, up to most.
 func (q *part) fail(fault Fault, err error, most time.Duration) {
 	q.wait(most)
+	if final(fault) && !q.seenTwice(fault, err) {
+		q.splice = true
+		return
+	}
 	q.show(fault, err)
+}
+
+// suspicion is a fault that would end the mirror, seen once.
+type suspicion struct {
+	fault Fault
+	text  string
+	at    time.Time
+}
+
+// oddEpoch is a batch whose leader epoch is above its leader's.
+type oddEpoch struct {
+	base  kafka.Offset
+	epoch kafka.LeaderEpoch
+}
+
+// suspicionAge is for how long a fault counts as seen.
+const suspicionAge = time.Minute
+
+// final reports whether a fault ends its mirror as soon as it is shown. No single answer of the source does that: nothing protects the bytes
+// of one on a plaintext line, nor does anything make one broker's metadata right.
+func final(fault Fault) bool {
+	switch fault {
+	case TopicIDChanged, AppendEpochBack, Truncated, OldFormat:
+		return true
+	}
+	return false
+}
+
+// seenTwice reports whether the fault was there in an answer before this one too, and nothing was appended since. Another id than the
+// first answer's is another fault.
+func (q *part) seenTwice(fault Fault, err error) bool {
+	text := ""
+	if fault == TopicIDChanged {
+		text = err.Error()
+	}
+	now := time.Now()
+	again := q.suspect.fault == fault && q.suspect.text == text && now.Sub(q.suspect.at) < suspicionAge
+	q.suspect = suspicion{fault, text, now}
+	return again
 }
 
 // wait doubles the wait before the next attempt, up to most.

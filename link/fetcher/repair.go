@@ -57,7 +57,14 @@ func (q *part) align() {
 		}
 		return
 	}
-	switch v := plan.Align(f); v.Course {
+	v := plan.Align(f)
+	if v.Course == plan.Jump || v.Course == plan.Truncate {
+		if f, v, err = q.lookTwice(f, v); err != nil {
+			q.wait(q.pool.cfg.Load().Backoff)
+			return
+		}
+	}
+	switch v.Course {
 	case plan.GoOn:
 		q.splice, q.aligned, q.short = v.Prove, !v.Prove, 0
 		q.noEpoch, q.reread = v.Unnamed, v.Reread
@@ -72,6 +79,20 @@ func (q *part) align() {
 	case plan.Blame:
 		q.blame(f, v)
 	}
+}
+
+// lookTwice compares the histories once more, before the mirror jumps or is cut: one wrong answer must do neither.
+func (q *part) lookTwice(f plan.Histories, v plan.Aligned) (plan.Histories, plan.Aligned, error) {
+	g, err := q.gather()
+	if err != nil {
+		return g, v, err
+	}
+	w := plan.Align(g)
+	if w.Course != v.Course || w.To != v.To {
+		return g, plan.Aligned{Course: plan.LookAgain, Prove: v.Prove}, nil
+	}
+	g.SourceStart = min(g.SourceStart, f.SourceStart) // what was removed in between is found by the next look
+	return g, w, nil
 }
 
 // gather asks both sides.
@@ -157,6 +178,11 @@ func (q *part) blame(f plan.Histories, v plan.Aligned) {
 		}
 	}
 	q.splice = true // a source that is tried again may have grown past the mirror meanwhile (rule E6)
+	if v.Twice {
+		q.wait(stuckWait)
+		q.show(Fault(v.Fault), v.Why)
+		return
+	}
 	q.fail(Fault(v.Fault), v.Why, stuckWait)
 }
 

@@ -156,6 +156,9 @@ func (q *part) choose(leaders Leaders, err error) (Leader, Fault, error) {
 	if known := q.leader.Load(); known != nil && leader.Epoch < known.Epoch {
 		q.backwards++
 		err := fmt.Errorf("source partition %s was in leader epoch %d and now is in %d", q.Source, known.Epoch, leader.Epoch)
+		if q.backwards > patience && leader.Epoch >= q.proven {
+			return leader, NoFault, nil // the source never answered under the higher one: that metadata was wrong
+		}
 		if q.backwards > patience {
 			return leader, EpochWentBack, err
 		}

@@ -104,8 +104,9 @@ func (c *Cluster) addressOf(ctx context.Context, broker int32) (string, error) {
 // metadata first, then all of bootstrap.servers. A failed login ends it, for it would fail everywhere.
 func (c *Cluster) askAny(ctx context.Context, req func() kmsg.Request) (kmsg.Response, error) {
 	type answer struct {
-		resp kmsg.Response
-		err  error
+		resp    kmsg.Response
+		err     error
+		address string
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 	defer cancel()
@@ -113,7 +114,7 @@ func (c *Cluster) askAny(ctx context.Context, req func() kmsg.Request) (kmsg.Res
 	answers := make(chan answer, len(addresses))
 	start := func(address string) {
 		resp, err := c.ask(ctx, address, req())
-		answers <- answer{resp, err}
+		answers <- answer{resp, err, address}
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -131,6 +132,9 @@ func (c *Cluster) askAny(ctx context.Context, req func() kmsg.Request) (kmsg.Res
 		case a := <-answers:
 			ended++
 			if a.err == nil {
+				c.mu.Lock()
+				c.last = a.address
+				c.mu.Unlock()
 				return a.resp, nil
 			}
 			failure = worse(failure, a.err)
@@ -184,6 +188,9 @@ func (c *Cluster) candidates() []string {
 	}
 	for _, address := range c.cfg.Bootstrap {
 		add(address)
+	}
+	if len(list) > 1 && list[0] == c.last { // a second opinion is another broker's
+		list[0], list[1] = list[1], list[0]
 	}
 	return list
 }

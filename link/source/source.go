@@ -65,6 +65,7 @@ type Cluster struct {
 	groups  *kgo.Client            // made when first needed
 	peers   map[string]*kgo.Client // by advertised address
 	callers map[string]*callers    // by advertised address; for private requests
+	last    string                 // the address that answered the last question put to any broker
 	brokers map[int32]string       // advertised addresses, from the newest metadata
 	topics  map[string]cachedTopic
 	lookup  *lookup // metadata request that is being collected

@@ -209,6 +209,12 @@ func (c *connection) handle(frame []byte) ([]byte, bool) {
 		return nil, false
 	}
 	resp.SetVersion(version)
+	c.broker.cluster.mu.Lock()
+	lie := c.broker.cluster.lie
+	c.broker.cluster.mu.Unlock()
+	if lie != nil {
+		lie(resp)
+	}
 	out := append(make([]byte, 4, 1024), correlation...)
 	if resp.IsFlexible() && key != 18 {
 		out = append(out, 0)

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
 )
@@ -22,6 +24,7 @@ type Cluster struct {
 	fetches  map[kafka.TopicPartition][]time.Time
 	requests map[int16]int // by key
 	mangle   func(kafka.TopicPartition, kafka.Offset, []byte) []byte
+	lie      func(kmsg.Response)
 	configs  func(topic string) (map[string]string, kafka.ErrorCode)
 	password string
 	closed   bool
@@ -234,6 +237,9 @@ func (p *Partition) Bytes() []byte {
 	defer p.c.mu.Unlock()
 	return slices.Concat(p.part().batches...)
 }
+
+// Lie lets f change every answer on its way; nil ends it.
+func (c *Cluster) Lie(f func(kmsg.Response)) { c.change(func() { c.lie = f }) }
 
 // Mangle passes what is answered for a partition through f; nil ends it.
 func (c *Cluster) Mangle(f func(kafka.TopicPartition, kafka.Offset, []byte) []byte) {
