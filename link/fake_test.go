@@ -310,7 +310,10 @@ func (p *fakeParts) StopMirrors(ctx context.Context, topics []kafka.TopicID, lin
 			part := p.get(kafka.PartitionID{Topic: now.Topic, Partition: int32(n)})
 			part.mu.Lock()
 			state.Role, state.Generation = meta.RoleOpen, state.Generation+1
-			state.Stop = &meta.StopPoint{Offset: part.at.LogEnd, Link: link}
+			if state.Frozen == nil {
+				state.Stop = &meta.StopPoint{Offset: part.at.LogEnd, Link: link}
+			}
+			state.Frozen = nil
 			part.at.Role, part.at.Generation = state.Role, state.Generation
 			part.mu.Unlock()
 		}

@@ -292,7 +292,7 @@ func (r *running) release(ctx context.Context, m topicMirror) error {
 	if err != nil && !refusedForGood(err) {
 		return &errStep{codeOfPeer(err), "give the pledge back", err}
 	}
-	if m.state == mirror.Stopped && m.rec.Turn.Plain && m.rec.Turn.Cuts == nil {
+	if m.state == mirror.Stopped && m.rec.Turn.Plain && r.untouched(m) {
 		return r.forget(ctx, m)
 	}
 	_, err = r.changeTurn(ctx, m, func(turn *meta.Turn) { turn.Release = false })
@@ -300,6 +300,12 @@ func (r *running) release(ctx context.Context, m topicMirror) error {
 		r.note(m.topic.ID, nil)
 	}
 	return err
+}
+
+// untouched reports whether a restore that has ended had made none of the topic's partitions a mirror.
+func (r *running) untouched(m topicMirror) bool {
+	states := r.ls.env.Metadata.Image().Partitions[m.topic.ID]
+	return m.rec.Turn.Cuts == nil || states != nil && !slices.ContainsFunc(states.List, func(p meta.Partition) bool { return len(p.Lineage) > 0 })
 }
 
 // copiesAtOnce is how many tails are copied at once: they share syncs.

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -93,11 +94,19 @@ func told(t *testing.T, what, text string, words ...string) {
 // Rule T1: the cluster of a restore is gone before it has cut anything. Its pledge binds this side until an operator takes it back, which is
 // said beforehand; then the restore that comes back gets none, stays as it is, and goes on only when it is ordered anew.
 func TestT1_APledgeIsTakenBackByForce(t *testing.T) {
+	for _, compared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("histories compared before: %v", compared), func(t *testing.T) { pledgeTakenBack(t, compared) })
+	}
+}
+
+func pledgeTakenBack(t *testing.T, compared bool) {
 	a, b := disaster(t)
 	blocked := make(chan struct{})
+	past := func() bool { rec := a.record("t"); return rec != nil && rec.State == mirror.PendingRestore.String() }
 	a.source.change(func(s *fakeSource) {
 		s.asked = func(key peer.Key) error {
-			if key != peer.Lineage {
+			// Either the histories cannot be asked for, or what comes after they were compared.
+			if compared && (key != peer.Pledge || !past()) || !compared && key != peer.Lineage {
 				return nil
 			}
 			select {
@@ -116,7 +125,7 @@ func TestT1_APledgeIsTakenBackByForce(t *testing.T) {
 	if err := o.storeAll(t.Context(), a.links.runningOf(rec.ID)); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually("the pledge is given", func() bool { return b.record("t").Pledge != nil })
+	b.eventually("the pledge is given", func() bool { return b.record("t").Pledge != nil && past() == compared })
 	id, own := b.record("t").Pledge.ID, a.meta.Image().Cluster.ID
 	b.gone()
 
@@ -157,6 +166,9 @@ func TestT1_APledgeIsTakenBackByForce(t *testing.T) {
 	}
 	a.obeyed("l", Failover, "t")
 	a.eventually("A is an ordinary topic as before", func() bool { return a.record("t") == nil && a.part("t", 0).Offsets().Role == meta.RoleOpen })
+	if stop := a.meta.Image().Partitions[a.meta.Image().TopicIDs["t"]].List[0].Stop; stop != nil {
+		t.Errorf("T4: a log that was not cut got the stop point %d", stop.Offset)
+	}
 	// Ordered anew it is another restore, which may be pledged to.
 	out, err := a.links.Order(t.Context(), "l", TruncateAndRestore, []string{"t"}, "", true)
 	if err != nil || out[0].Code != 0 {

@@ -95,14 +95,18 @@ func (o *Owner) Unfreeze(ctx context.Context, topic kafka.TopicID, reversal stri
 			return p.checkFrozen(reversal, meta.RoleOpen)
 		}}
 		w.mutate = func(now meta.Partition) (meta.Partition, error) {
-			now.Role = meta.RoleOpen
-			now.Generation++
-			now.Frozen = nil
-			return now, nil
+			return thawed(now), nil
 		}
 		orders = append(orders, w)
 	}
 	return o.carryOut(ctx, orders)
+}
+
+// thawed is the entry of a frozen partition once it is open again, as it was.
+func thawed(now meta.Partition) meta.Partition {
+	now.Role, now.Frozen = meta.RoleOpen, nil
+	now.Generation++
+	return now
 }
 
 // checkFrozen wants the partition frozen for this reversal, or past it already.

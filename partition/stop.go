@@ -20,7 +20,7 @@ const (
 // StopMirrors stops mirroring on all partitions of the topics and opens them for
 // producers (rule D1): refuse appends, sync, store stop point, raised epoch
 // (rule E1) and role in as few transactions as may be, abort open transactions after the stop point, sync, open.
-// It is repeatable: what is stored already is kept. link is the id written into the stop points.
+// What is frozen, and so no mirror, opens as it is. It is repeatable: what is stored already is kept. link is the id written into the stop points.
 // A partition that cannot be stopped, as its disk failed, does not keep the others from it; the
 // error names each.
 func (o *Owner) StopMirrors(ctx context.Context, topics []kafka.TopicID, link string) error {
@@ -52,20 +52,27 @@ func (p *Partition) stopOrder(link string, marks int) *order {
 	var stop meta.StopPoint
 	random := p.owner.cfg.Random()
 	w := &order{p: p, stops: true, prepare: func() (err error) {
-		if p.Entry().Role == meta.RoleOpen && !plantStopRecomputed {
+		entry := p.Entry()
+		if entry.Role == meta.RoleOpen && !plantStopRecomputed {
 			return errSettled // what was stored is kept; the markers it owes were written before it opened
 		}
-		stop, err = p.stopPoint(link, marks)
+		if entry.Frozen == nil {
+			stop, err = p.stopPoint(link, marks)
+		}
 		return err
 	}}
 	w.mutate = func(now meta.Partition) (meta.Partition, error) {
 		if now.Role == meta.RoleOpen && !plantStopRecomputed {
 			return now, errSettled
 		}
+		if now.Frozen != nil {
+			// A restore that ends before it has cut: the log is no prefix of the peer's, and gets no stop point (rule T4).
+			return thawed(now), nil
+		}
 		now.Role = meta.RoleOpen
 		now.Generation++
 		now.Epoch = jumpEpoch(max(now.Epoch, stop.Epoch), random)
-		now.Stop, now.Frozen = &stop, nil
+		now.Stop = &stop
 		now.Lineage = append(slices.Clip(now.Lineage), meta.Lineage{Start: stop.Offset, Epoch: now.Epoch, Cluster: p.owner.cfg.ClusterID})
 		return now, nil
 	}

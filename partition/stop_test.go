@@ -353,6 +353,24 @@ func TestFreezeStatesEndsOnce(t *testing.T) {
 	wantCode(t, err, kafka.InvalidRequest)
 }
 
+// Rule T4: a restore is failed over before it has cut. Its log is not known to be a prefix of the peer's, and opens without a stop point.
+func TestT4_WhatIsFrozenStopsWithoutAStopPoint(t *testing.T) {
+	b := newBed(t, meta.RoleOpen, 1)
+	b.produce(0, made{values: make([]string, 3)})
+	before := b.p(0).Entry()
+	if _, err := b.Freeze(t.Context(), b.topic.ID, "S1"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		b.must(b.stop())
+		if e := b.p(0).Entry(); e.Role != meta.RoleOpen || e.Stop != nil || e.Frozen != nil || len(e.Lineage) > 0 || e.Epoch != before.Epoch {
+			t.Errorf("the entry is %+v", e)
+		}
+	}
+	b.produce(0, made{})
+	wantOffsets(t, b.p(0), 0, 4, 4, 4)
+}
+
 // Rules R1 and R3: what is frozen for a reversal is frozen for a restore at the ends that were stated, and takes nothing in between.
 func TestRefreezeKeepsTheEnds(t *testing.T) {
 	b := newBed(t, meta.RoleOpen, 2)

@@ -60,8 +60,8 @@ func (s *shell) fence() bool {
 	var closed []int32
 	for p := range c.topic.Partitions {
 		s.part(p, mirror.StopOrdered)
-		if c.topic.parts.List[p].Role != meta.RoleOpen {
-			closed = append(closed, p)
+		if entry := c.topic.parts.List[p]; entry.Role != meta.RoleOpen && entry.Frozen == nil {
+			closed = append(closed, p) // what is frozen was not cut yet, and opens without a stop point (rule T4)
 		}
 	}
 	s.markMissed()
