@@ -3,7 +3,7 @@
 "use strict";
 
 const every = 2000; // ms between two looks
-const rowsMax = 100; // mirrors shown per link until asked for more
+const rowsMax = 20; // mirrors shown per link until asked for more: the next link should not be a thousand rows down
 const historyMax = 60; // looks kept for the curves of lag
 const statuses = ["ACTIVE", "PAUSED", "LINK_PAUSED", "SOURCE_UNAVAILABLE", "LINK_FAILED", "FAILED", "PENDING_STOPPED",
   "PENDING_SYNCHRONIZE", "PENDING_MIRROR", "PENDING_SETUP_FOR_RESTORE", "PENDING_RESTORE", "STOPPED"];
@@ -12,6 +12,7 @@ const $ = (id) => document.getElementById(id);
 const opened = new Set(); // mirrors whose partitions are shown
 const unfolded = new Set(); // links that show all their mirrors
 const past = new Map(); // link -> looks {at, lag, age}, newest last
+let sorting = "trouble"; // the column that mirrors are sorted by
 let busy = ""; // the order under way, or what came of the last one
 let seen = null; // the last answers
 let drawn = ""; // what they looked like
@@ -96,22 +97,18 @@ const svgNode = (tag, attributes, text) => {
 // plot draws what a link's looks say of one thing over the last two minutes, with its highest value and now.
 // least is what the scale reaches at least, so that a quiet link does not look like mountains.
 function plot(title, looks, value, words, least) {
-  const width = 340, height = 84, top = 16, bottom = 14, span = (historyMax - 1) * every;
-  const now = looks[looks.length - 1].at, values = looks.map(value), most = Math.max(...values);
+  const width = 600, height = 56, span = (historyMax - 1) * every;
+  const now = looks[looks.length - 1].at, values = looks.map(value), most = Math.max(...values), last = words(values[values.length - 1]);
   const x = (at) => (width - ((now - at) / span) * width).toFixed(1);
-  const y = (v) => (height - bottom - (v / Math.max(most, least)) * (height - top - bottom)).toFixed(1);
+  const y = (v) => (height - 1 - (v / Math.max(most, least)) * (height - 3)).toFixed(1);
   const points = looks.map((l) => x(l.at) + "," + y(value(l)));
-  const svg = svgNode("svg", { viewBox: "0 0 " + width + " " + height, role: "img", class: "plot",
-    "aria-label": title + " over the last two minutes: now " + words(values[values.length - 1]) + ", at most " + words(most) });
-  svg.append(svgNode("text", { x: 0, y: 11 }, title),
-    svgNode("text", { x: width, y: 11, "text-anchor": "end", class: "now" }, words(values[values.length - 1])),
-    svgNode("line", { x1: 0, x2: width, y1: height - bottom, y2: height - bottom, class: "axis" }),
-    svgNode("line", { x1: 0, x2: width, y1: top, y2: top, class: "axis faint" }),
-    svgNode("polygon", { points: x(looks[0].at) + "," + (height - bottom) + " " + points.join(" ") + " " + width + "," + (height - bottom), class: "area" }),
-    svgNode("polyline", { points: points.join(" "), class: "line" }),
-    svgNode("text", { x: 0, y: height - 2, class: "faint" }, "2 min ago"),
-    svgNode("text", { x: width, y: height - 2, "text-anchor": "end", class: "faint" }, "most " + words(most)));
-  return svg;
+  // The picture is stretched to the space there is, so its words stand beside it.
+  const svg = svgNode("svg", { viewBox: "0 0 " + width + " " + height, preserveAspectRatio: "none", role: "img",
+    "aria-label": title + " over the last two minutes: now " + last + ", at most " + words(most) });
+  svg.append(svgNode("polygon", { points: x(looks[0].at) + "," + height + " " + points.join(" ") + " " + width + "," + height, class: "area" }),
+    svgNode("polyline", { points: points.join(" "), class: "line" }));
+  return make("div", "plot", make("div", "words", make("span", "", title), make("b", "", last)), svg,
+    make("div", "words faint", make("span", "", "2 min ago"), make("span", "", "most " + words(most))));
 }
 
 function tile(number, words, bad) {
@@ -125,14 +122,33 @@ function worstAge(mirrors) {
 
 function drawTiles(now) {
   const ailing = now.mirrors.filter((m) => mood(m.mirror_status) === "bad").length;
-  const badLinks = now.links.filter((l) => mood(l.link_state) === "bad").length;
+  const badLinks = now.links.filter((l) => mood(l.link_state) === "bad").map((l) => l.link_name);
   const live = now.mirrors.filter((m) => m.mirror_status !== "STOPPED");
+  const behind = live.reduce((sum, m) => sum + totalLag(m), 0), worst = worstAge(live);
+  drawVerdict(live, ailing, badLinks, worst);
+  $("tiles").hidden = now.links.length === 0;
   $("tiles").replaceChildren(
-    tile(count(now.links.length), badLinks ? "links, " + badLinks + " in trouble" : now.links.length === 1 ? "link" : "links", badLinks > 0),
-    tile(count(live.length), "mirror topics"),
-    tile(count(ailing), "mirror topics in trouble", ailing > 0),
-    tile(count(live.reduce((sum, m) => sum + totalLag(m), 0)), "records behind, in all"),
-    tile(live.length ? seconds(worstAge(live)) : "–", "worst RPO: what a failover now could lose", worstAge(live) === null || worstAge(live) > 60000));
+    tile(count(now.links.length), badLinks.length ? "links, " + badLinks.length + " in trouble" : now.links.length === 1 ? "link" : "links", badLinks.length > 0),
+    tile(count(live.length), live.length === 1 ? "mirror topic" : "mirror topics"),
+    tile(count(ailing), "in trouble", ailing > 0),
+    tile(count(behind), "records behind"),
+    tile(live.length ? seconds(worst) : "–", "RPO of the worst: what a failover now could lose", live.length > 0 && (worst === null || worst > 60000)));
+}
+
+// drawVerdict says in a sentence whether there is something to do, and in the title how much.
+function drawVerdict(live, ailing, badLinks, worst) {
+  let words = "", good = false;
+  const are = (n, what) => count(n) + " " + what + (n === 1 ? " is" : "s are");
+  if (badLinks.length > 0) words = (badLinks.length === 1 ? "Link " : "Links ") + badLinks.slice(0, 3).join(", ") + (badLinks.length > 3 ? " …" : "") + (badLinks.length === 1 ? " is" : " are") + " without the other cluster" + (ailing ? "; " + are(ailing, "mirror topic") + " not followed" : "") + ".";
+  else if (ailing > 0) words = are(ailing, "mirror topic") + " in trouble.";
+  else if (live.length > 0 && worst !== null && worst <= 10000) {
+    words = (live.length === 1 ? "The mirror topic follows its source" : "All " + count(live.length) + " mirror topics follow their sources") + ".";
+    good = true;
+  } else if (live.length > 0) words = worst === null ? "Some mirror topics have not caught up yet." : "A mirror topic is " + seconds(worst) + " old.";
+  $("verdict").hidden = words === "";
+  $("verdict").className = "verdict " + (good ? "good" : badLinks.length + ailing > 0 ? "bad" : "wait");
+  if ($("verdict").textContent !== words) $("verdict").textContent = words; // read aloud when it changes
+  document.title = (badLinks.length + ailing > 0 ? "(" + count(badLinks.length + ailing) + ") " : "") + "hawser";
 }
 
 function remote(l) {
@@ -145,11 +161,17 @@ function remote(l) {
 function drawTasks(l) {
   if (!l.tasks || l.tasks.length === 0) return null;
   const list = make("ul", "tasks");
-  for (const task of l.tasks) {
+  for (const task of l.tasks.filter((one) => one.state !== "NOT_CONFIGURED")) {
     const item = make("li", "", task.task_name + " ", badge(task.state));
+    if (task.state.startsWith("LINK_")) { // the link's note says why
+      list.append(item);
+      continue;
+    }
     for (const e of task.errors.slice(0, 5)) item.append(make("span", "why", e.error_code + ": " + e.error_message));
     list.append(item);
   }
+  const off = l.tasks.filter((one) => one.state === "NOT_CONFIGURED").map((one) => one.task_name);
+  if (off.length > 0) list.append(make("li", "quiet", "not configured: " + off.join(", ")));
   return list;
 }
 
@@ -158,7 +180,7 @@ function drawParts(m, said) {
   for (const l of m.mirror_lags) {
     const wrong = l.error_message || l.records_lost;
     const part = make("span", "part" + (wrong ? " bad" : l.lag > 0 ? " wait" : ""), "p" + l.partition + ": " + (l.lag < 0 ? "the source is silent" : count(l.lag) + " behind") + ", " +
-      (l.last_source_fetch_offset < 0 ? "nothing read yet" : "read up to " + count(l.last_source_fetch_offset)));
+      (l.last_source_fetch_offset >= 0 ? "read up to " + count(l.last_source_fetch_offset) : l.source_end_offset === 0 ? "empty at the source" : "nothing read yet"));
     if (l.records_lost) part.append(", " + count(l.records_lost) + " lost at the source");
     if (l.error_message && !said.includes(l.error_message.replace(/^partition \d+: /, ""))) part.append(": " + l.error_message);
     box.append(part);
@@ -182,6 +204,7 @@ function drawOrders(m) {
     button.type = "button";
     button.dataset.order = verb;
     button.dataset.of = key(m);
+    button.dataset.id = verb + " " + key(m);
     box.append(button);
   }
   return box;
@@ -201,11 +224,12 @@ async function give(verb, m) {
   };
   try {
     const would = await send("?validate_only=true");
-    const lines = [verb + " " + m.mirror_topic_name + "?", "", count(would.mirror_lags.reduce((sum, l) => sum + Math.max(l.lag, 0), 0)) + " records are not mirrored yet."];
+    const left = would.mirror_lags.reduce((sum, l) => sum + Math.max(l.lag, 0), 0);
+    const lines = [left === 0 ? "Nothing that is known of is left to copy." : count(left) + (left === 1 ? " record is" : " records are") + " not mirrored yet."];
+    if (would.mirror_lags.some((l) => l.lag < 0)) lines.push("The source is silent: what it has beyond that is not known.");
     if (would.open_transactions) lines.push(count(would.open_transactions.length) + " open transactions would be aborted.");
-    if (verb === "failover") lines.push("Mirroring stops now and for good; producers may write to the topic.");
-    if (verb === "promote") lines.push("Mirroring stops for good once nothing is left to copy; producers may write to the topic then.");
-    if (!window.confirm(lines.join("\n"))) return;
+    lines.push(consequences[verb]);
+    if (!await confirmed(verb, m.mirror_topic_name, lines)) return;
     await send("");
     busy = "";
   } catch (e) {
@@ -215,21 +239,58 @@ async function give(verb, m) {
   await once();
 }
 
+const consequences = {
+  failover: "Mirroring stops now and for good; producers may write to the topic.",
+  promote: "Mirroring stops for good once nothing is left to copy; producers may write to the topic then.",
+  pause: "Nothing more is read from the source until it is resumed.",
+  resume: "Mirroring goes on where it was.",
+};
+
+// confirmed asks the person; Escape and the first button mean no.
+function confirmed(verb, topic, lines) {
+  const dialog = $("ask");
+  $("ask-title").textContent = verb + " " + topic + "?";
+  $("ask-words").replaceChildren(...lines.map((line) => make("p", "", line)));
+  $("ask-yes").textContent = verb;
+  $("ask-yes").className = "order" + (verb === "failover" || verb === "promote" ? " grave" : "");
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((done) => dialog.addEventListener("close", () => done(dialog.returnValue === "yes"), { once: true }));
+}
+
 function drawEvents(now) {
   if (now.events.length === 0) return null;
   const list = make("ol", "events");
+  let last = "", alike = 0, span = null;
   for (const e of [...now.events].reverse()) {
-    list.append(make("li", e.level === "WARN" ? "warn" : "", make("time", "quiet", new Date(e.time_ms).toLocaleTimeString()), make("span", "", e.text)));
+    // A source that goes away says so once for each partition.
+    const why = e.text.includes(": ") ? e.text.slice(e.text.indexOf(": ")) : "";
+    if (why !== "" && why === last) {
+      alike++;
+      span.textContent = " and " + alike + " more alike";
+      continue;
+    }
+    last = why;
+    alike = 0;
+    span = make("span", "quiet");
+    list.append(make("li", e.level === "WARN" ? "warn" : "", make("time", "quiet", moment(e.time_ms)), make("span", "", e.text, span)));
   }
   return make("article", "link", make("div", "head", make("h2", "", "What happened")), list);
 }
 
-// drawMirror draws a row. said is what the link's note says already: a thousand mirrors need not repeat it.
+// moment is a time of today, or of another day.
+function moment(ms) {
+  const at = new Date(ms);
+  return (at.toDateString() === new Date().toDateString() ? "" : at.toLocaleDateString() + " ") + at.toLocaleTimeString();
+}
+
+// drawMirror draws a row, and one below it when it is opened. said is what the link's note says already: a thousand mirrors need not repeat it.
 function drawMirror(m, said) {
   const open = opened.has(key(m));
   const toggle = make("button", "", m.mirror_topic_name);
   toggle.type = "button";
   toggle.dataset.mirror = key(m);
+  toggle.dataset.id = "mirror " + key(m);
   toggle.setAttribute("aria-expanded", String(open));
   const state = make("td", "", badge(m.mirror_status));
   if (m.mirror_topic_error !== "NO_ERROR" && m.mirror_topic_error !== "NOT_SET" && !(m.mirror_topic_error_message && said.includes(m.mirror_topic_error_message))) {
@@ -237,20 +298,43 @@ function drawMirror(m, said) {
   }
   const name = make("td", "name", toggle);
   if (m.source_topic_name !== m.mirror_topic_name) name.append(make("span", "quiet", "of " + m.source_topic_name));
-  if (open) name.append(drawOrders(m), drawParts(m, said + (m.mirror_topic_error_message || "")));
-  return make("tr", "", name, state, make("td", "n", since(m.state_time_ms)), make("td", "n", count(m.num_partitions)),
-    make("td", "n", count(maxLag(m))), make("td", "n", count(totalLag(m))), make("td", "n", m.mirror_status === "STOPPED" ? "" : seconds(age(m))));
+  const row = make("tr", "", name, state, make("td", "n wide", since(m.state_time_ms)), make("td", "n wide", count(m.num_partitions)),
+    make("td", "n wide", count(maxLag(m))), make("td", "n", count(totalLag(m))), make("td", "n", m.mirror_status === "STOPPED" ? "" : seconds(age(m))));
+  if (!open) return [row];
+  const cell = make("td", "", drawOrders(m), drawParts(m, said + (m.mirror_topic_error_message || "")));
+  cell.colSpan = 7;
+  return [row, make("tr", "opened", cell)];
+}
+
+// orders of the columns that mirrors are sorted by; the first one is by name otherwise, as they come.
+const sorts = {
+  trouble: (a, b) => weight(b) - weight(a),
+  name: () => 0,
+  lag: (a, b) => totalLag(b) - totalLag(a),
+  rpo: (a, b) => (age(b) === null ? -1 : age(b)) - (age(a) === null ? -1 : age(a)),
+};
+const weight = (m) => mood(m.mirror_status) === "bad" ? 2 : mood(m.mirror_status) === "wait" ? 1 : 0;
+
+// title is a column's, which sorts by it when clicked.
+function title(words, by, classes) {
+  const button = make("button", "sort", words);
+  button.type = "button";
+  button.dataset.sort = by;
+  button.dataset.id = "sort " + by;
+  const cell = make("th", classes + (sorting === by ? " by" : ""), button);
+  if (sorting === by) cell.setAttribute("aria-sort", by === "name" ? "ascending" : "descending");
+  return cell;
 }
 
 function drawLink(l, mirrors) {
   const card = make("article", "link");
   const head = make("div", "head", make("h2", "", l.link_name), badge(l.link_state), make("span", "quiet", remote(l)));
   card.append(head);
+  if (l.link_error !== "NO_ERROR") card.append(make("p", "note", l.link_error + (l.link_error_message ? ": " + l.link_error_message : "")));
   const looks = past.get(l.link_name);
   if (mirrors.length > 0 && looks) {
     card.append(make("div", "plots", plot("records behind", looks, (o) => o.lag, count, 10), plot("RPO, worst mirror", looks, (o) => o.age, seconds, 1000)));
   }
-  if (l.link_error !== "NO_ERROR") card.append(make("p", "note", l.link_error + (l.link_error_message ? ": " + l.link_error_message : "")));
   const tasks = drawTasks(l);
   if (tasks) card.append(tasks);
   if (mirrors.length === 0) {
@@ -258,16 +342,17 @@ function drawLink(l, mirrors) {
     if (!l.destination_cluster_id) card.append(make("p", "quiet first", "No mirror topics yet: ", make("code", "", "hawser mirror create TOPIC --link " + l.link_name)));
     return card;
   }
-  const titles = make("tr", "", make("th", "", "mirror topic"), make("th", "", "status"), make("th", "n", "since"), make("th", "n", "partitions"),
-    make("th", "n", "worst lag"), make("th", "n", "lag"), make("th", "n", "RPO"));
+  const titles = make("tr", "", title("mirror topic", "name", ""), title("status", "trouble", ""), make("th", "n wide", "since"), make("th", "n wide", "partitions"),
+    make("th", "n wide", "worst partition"), title("lag", "lag", "n"), title("RPO", "rpo", "n"));
   const body = make("tbody");
   const shown = unfolded.has(l.link_name) ? mirrors : mirrors.slice(0, rowsMax);
-  for (const m of shown) body.append(drawMirror(m, l.link_error !== "NO_ERROR" ? l.link_error_message || "" : ""));
+  for (const m of shown) body.append(...drawMirror(m, l.link_error !== "NO_ERROR" ? l.link_error_message || "" : ""));
   card.append(make("div", "scroll", make("table", "", make("thead", "", titles), body)));
   if (shown.length < mirrors.length) {
     const more = make("button", "", "show all " + count(mirrors.length));
     more.type = "button";
     more.dataset.unfold = l.link_name;
+    more.dataset.id = "unfold " + l.link_name;
     card.append(make("div", "more", more));
   }
   return card;
@@ -284,16 +369,21 @@ function draw() {
   $("cluster").textContent = "cluster " + seen.cluster;
   drawTiles(seen);
   const filtering = $("words").value.trim() !== "" || $("status").value !== "";
-  const focus = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.mirror : undefined;
+  const focus = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.id : undefined;
   const cards = [];
-  for (const l of seen.links) {
+  $("filter").hidden = seen.mirrors.length === 0;
+  const links = [...seen.links].sort((a, b) => (mood(b.link_state) === "bad") - (mood(a.link_state) === "bad"));
+  for (const l of links) {
     const mirrors = seen.mirrors.filter((m) => m.link_name === l.link_name && fits(m));
-    mirrors.sort((a, b) => (mood(b.mirror_status) === "bad") - (mood(a.mirror_status) === "bad")); // by name otherwise, as they come
+    mirrors.sort(sorts[sorting]);
     if (!filtering || mirrors.length > 0) cards.push(drawLink(l, mirrors));
   }
   if (cards.length === 0) {
-    const empty = make("div", "empty", filtering ? "Nothing fits the filter." : "No cluster links yet.");
-    if (!filtering) empty.append(make("br"), make("code", "", "hawser link create my-link --source-bootstrap-server HOST:PORT"));
+    const empty = make("div", "empty", filtering ? "Nothing fits the filter." : "No cluster links yet. To mirror topics of another cluster, say in a shell:");
+    if (!filtering) {
+      const url = location.origin === "http://127.0.0.1:8090" ? "" : "export HAWSER_REST_URL=" + location.origin + "\n";
+      empty.append(make("pre", "", url + "hawser link create from-prod --source-bootstrap-server HOST:PORT\nhawser mirror create TOPIC --link from-prod"));
+    }
     cards.push(empty);
   }
   if (busy) cards.unshift(make("p", "note loose", busy));
@@ -303,7 +393,7 @@ function draw() {
   $("links").replaceChildren(...cards);
   if (scrolled) document.querySelector(".events").scrollTop = scrolled;
   if (focus) {
-    for (const b of document.querySelectorAll("button[data-mirror]")) if (b.dataset.mirror === focus) b.focus();
+    for (const b of document.querySelectorAll("button[data-id]")) if (b.dataset.id === focus) b.focus();
   }
 }
 
@@ -316,7 +406,8 @@ async function once() {
     $("pulse").textContent = "live";
     document.body.classList.remove("stale");
     const looks = JSON.stringify(seen) + JSON.stringify([...past.values()]);
-    if (looks !== drawn && document.visibilityState === "visible") {
+    const marking = getSelection() && !getSelection().isCollapsed; // somebody copies a name: do not take it away
+    if (looks !== drawn && document.visibilityState === "visible" && !marking) {
       drawn = looks;
       draw();
     }
@@ -344,6 +435,7 @@ $("links").addEventListener("click", (e) => {
   const button = e.target.closest("button");
   if (!button) return;
   if (button.dataset.unfold) unfolded.add(button.dataset.unfold);
+  if (button.dataset.sort) sorting = button.dataset.sort;
   if (button.dataset.order) {
     const m = seen.mirrors.find((one) => key(one) === button.dataset.of);
     if (m) give(button.dataset.order, m);
@@ -352,5 +444,11 @@ $("links").addEventListener("click", (e) => {
   const mirror = button.dataset.mirror;
   if (mirror && !opened.delete(mirror)) opened.add(mirror);
   draw();
+});
+document.addEventListener("keydown", (e) => {
+  const typing = e.target.closest("input, select, dialog");
+  if (e.key !== "/" || typing || e.ctrlKey || e.metaKey || e.altKey) return;
+  e.preventDefault();
+  $("words").focus();
 });
 refresh();

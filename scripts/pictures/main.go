@@ -26,13 +26,14 @@ func main() {
 	out := flag.String("out", "page.png", "its file")
 	script := flag.String("script", "", "what to run in the page before")
 	wait := flag.Duration("wait", 5*time.Second, "how long to let the page live before")
+	dark := flag.Bool("dark", false, "as to a reader who wants dark pages")
 	width, height := flag.Int("width", 1240, "in pixels"), flag.Int("height", 1000, "in pixels")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var err error
 	if *url != "" {
-		err = shoot(ctx, *url, *out, *script, *wait, *width, *height)
+		err = shoot(ctx, *url, *out, sight{*script, *wait, *width, *height, *dark})
 	} else {
 		err = all(ctx, *dir)
 	}
@@ -42,24 +43,38 @@ func main() {
 	}
 }
 
-func shoot(ctx context.Context, url, file, script string, wait time.Duration, width, height int) error {
-	p, err := openPage(ctx, url, width, height)
+// sight is how a page is looked at.
+type sight struct {
+	script        string
+	wait          time.Duration
+	width, height int
+	dark          bool
+}
+
+func shoot(ctx context.Context, url, file string, s sight) error {
+	p, err := openPage(ctx, url, s.width, s.height)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	if err := rest(ctx, wait); err != nil {
+	if s.dark {
+		scheme := []map[string]string{{"name": "prefers-color-scheme", "value": "dark"}}
+		if err := p.call("Emulation.setEmulatedMedia", map[string]any{"features": scheme}, nil); err != nil {
+			return err
+		}
+	}
+	if err := rest(ctx, s.wait); err != nil {
 		return err
 	}
-	if script != "" {
-		if err := p.run(script); err != nil {
+	if s.script != "" {
+		if err := p.run(s.script); err != nil {
 			return err
 		}
 		if err := rest(ctx, time.Second); err != nil {
 			return err
 		}
 	}
-	return p.picture(file, width, height)
+	return p.picture(file, s.width, s.height)
 }
 
 func rest(ctx context.Context, d time.Duration) error {
