@@ -141,10 +141,14 @@ function drawVerdict(live, ailing, badLinks, worst) {
   const are = (n, what) => count(n) + " " + what + (n === 1 ? " is" : "s are");
   if (badLinks.length > 0) words = (badLinks.length === 1 ? "Link " : "Links ") + badLinks.slice(0, 3).join(", ") + (badLinks.length > 3 ? " …" : "") + (badLinks.length === 1 ? " is" : " are") + " without the other cluster" + (ailing ? "; " + are(ailing, "mirror topic") + " not followed" : "") + ".";
   else if (ailing > 0) words = are(ailing, "mirror topic") + " in trouble.";
-  else if (live.length > 0 && worst !== null && worst <= 10000) {
-    words = (live.length === 1 ? "The mirror topic follows its source" : "All " + count(live.length) + " mirror topics follow their sources") + ".";
-    good = true;
-  } else if (live.length > 0) words = worst === null ? "Some mirror topics have not caught up yet." : "A mirror topic is " + seconds(worst) + " old.";
+  else if (live.length > 0) {
+    const resting = live.filter((m) => mood(m.mirror_status) === "wait").length, follow = live.length - resting;
+    good = resting === 0 && worst !== null && worst <= 10000;
+    if (follow > 0 && worst === null) words = "Not all mirror topics have caught up yet.";
+    else if (follow > 0 && worst > 10000) words = "The worst mirror topic is " + seconds(worst) + " behind its source.";
+    else if (follow > 0) words = (resting === 0 && follow > 1 ? "All " : "") + count(follow) + (follow === 1 ? " mirror topic follows its source." : " mirror topics follow their sources.");
+    if (resting > 0) words += (words ? " " : "") + are(resting, "mirror topic") + " paused or between two states.";
+  }
   $("verdict").hidden = words === "";
   $("verdict").className = "verdict " + (good ? "good" : badLinks.length + ailing > 0 ? "bad" : "wait");
   if ($("verdict").textContent !== words) $("verdict").textContent = words; // read aloud when it changes
