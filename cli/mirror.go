@@ -59,7 +59,7 @@ type mirrorRow struct {
 	Status     string `human:"Mirror Status" screen:"Status" json:"mirror_status"`
 	StatusTime int64  `human:"Status Time (ms)" screen:"Since" unit:"ms" json:"status_time_ms"`
 	Partitions int32  `human:"Num Partition" screen:"Partitions" json:"num_partition"`
-	MaxLag     int64  `human:"Max Per Partition Mirror Lag" screen:"Max Lag" json:"max_per_partition_mirror_lag"`
+	MaxLag     int64  `human:"Max Per Partition Mirror Lag" screen:"Max Lag" unit:"lag" json:"max_per_partition_mirror_lag"`
 	RPO        string `human:"RPO" json:"-"`
 	CaughtUp   *int64 `json:"caught_up_ms,omitempty"`
 	Error      string `json:"mirror_topic_error,omitempty"`
@@ -192,7 +192,7 @@ type mirrorPartitionRow struct {
 	Error      string `human:"Mirror Topic Error" screen:"Error" json:"mirror_topic_error"`
 	StatusTime int64  `human:"Status Time (ms)" screen:"Since" unit:"ms" json:"status_time_ms"`
 	Partition  int32  `human:"Partition" json:"partition"`
-	Lag        int64  `human:"Partition Mirror Lag" screen:"Lag" json:"partition_mirror_lag"`
+	Lag        int64  `human:"Partition Mirror Lag" screen:"Lag" unit:"lag" json:"partition_mirror_lag"`
 	LastFetch  int64  `human:"Last Source Fetch Offset" json:"last_source_fetch_offset"`
 	RPO        string `human:"RPO" json:"-"`
 	CaughtUp   *int64 `json:"caught_up_ms,omitempty"`

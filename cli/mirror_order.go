@@ -224,7 +224,7 @@ func orderTopicRows(done []api.AlteredMirror) []orderTopicRow {
 func sumLag(lags []api.MirrorLag) int64 {
 	var sum int64
 	for _, lag := range lags {
-		sum += lag.Lag
+		sum += max(lag.Lag, 0) // one that is not known is -1
 	}
 	return sum
 }

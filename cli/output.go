@@ -24,7 +24,8 @@ func (a *app) checkFormat() error {
 
 // A row is a struct: `human` tags are the columns' titles, `json` tags the fields.
 // A field without a human tag is shown only to programs. At a terminal a `screen` tag is the title instead,
-// which is shorter ("-": not shown there), and a field with the tag unit:"ms" is a moment in Unix ms that is shown as date and time.
+// which is shorter ("-": not shown there), a field with the tag unit:"ms" is a moment in Unix ms that is shown as date and time, and
+// one with unit:"lag" is unknown if it is below 0.
 
 // printRows prints a list of rows: a table, or an array.
 func printRows[T any](a *app, rows []T) error {
@@ -74,11 +75,14 @@ func cells(v reflect.Value, width int) []string {
 	var out []string
 	for field := range fieldsOf(v.Type(), width) {
 		value := v.FieldByIndex(field.Index)
-		if field.Tag.Get("unit") == "ms" && width > 0 {
+		switch unit := field.Tag.Get("unit"); {
+		case unit == "ms" && width > 0:
 			out = append(out, time.UnixMilli(value.Int()).Format(time.DateTime))
-			continue
+		case unit == "lag" && width > 0 && value.Int() < 0:
+			out = append(out, "unknown")
+		default:
+			out = append(out, cell(value))
 		}
-		out = append(out, cell(value))
 	}
 	return out
 }

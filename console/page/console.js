@@ -37,6 +37,8 @@ function age(m) {
   return Math.max(0, Date.now() - Math.min(...m.mirror_lags.map((l) => l.caught_up_ms)));
 }
 const seconds = (ms) => ms === null ? "unknown" : ms < 10000 ? (ms / 1000).toFixed(1) + " s" : since(Date.now() - ms);
+// lagWords is a lag; a source that is silent has one that nobody knows.
+const lagWords = (m, lag) => lag <= 0 && m.mirror_lags.some((l) => l.lag < 0) ? "unknown" : count(lag);
 const maxLag = (m) => m.mirror_lags.reduce((most, l) => Math.max(most, l.lag), 0);
 
 function mood(state) {
@@ -303,7 +305,7 @@ function drawMirror(m, said) {
   const name = make("td", "name", toggle);
   if (m.source_topic_name !== m.mirror_topic_name) name.append(make("span", "quiet", "of " + m.source_topic_name));
   const row = make("tr", "", name, state, make("td", "n wide", since(m.state_time_ms)), make("td", "n wide", count(m.num_partitions)),
-    make("td", "n wide", count(maxLag(m))), make("td", "n", count(totalLag(m))), make("td", "n", m.mirror_status === "STOPPED" ? "" : seconds(age(m))));
+    make("td", "n wide", lagWords(m, maxLag(m))), make("td", "n", lagWords(m, totalLag(m))), make("td", "n", m.mirror_status === "STOPPED" ? "" : seconds(age(m))));
   if (!open) return [row];
   const cell = make("td", "", drawOrders(m), drawParts(m, said + (m.mirror_topic_error_message || "")));
   cell.colSpan = 7;
