@@ -81,6 +81,8 @@ func (c *cluster) up() bool { return c.owner != nil || c.plain != nil }
 
 // planCrash decides whether the cluster falls during the next event, and where.
 func (c *cluster) planCrash() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.plan = crashPlan{seed: c.w.random.Uint64()}
 	if c.owner == nil || !c.w.chance(c.w.profile.crashes) {
 		return
@@ -93,6 +95,13 @@ func (c *cluster) planCrash() {
 	default:
 		c.plan.operation = 1 + c.w.random.IntN(6)
 	}
+}
+
+// forgetPlan keeps the cluster up from here on.
+func (c *cluster) forgetPlan() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plan = crashPlan{}
 }
 
 // due counts a crash point down, and reports that the cluster is dead by now.

@@ -16,7 +16,8 @@ func (w *world) heal() {
 	w.log("the faults end")
 	clear(w.parted)
 	for _, c := range w.clusters {
-		c.denies, c.corrupts, c.plan = false, false, crashPlan{}
+		c.denies, c.corrupts = false, false
+		c.forgetPlan()
 		if !c.up() {
 			w.quiet(c.start)
 		}

@@ -155,7 +155,7 @@ func (w *world) try(do func()) {
 			if c.isDead() {
 				c.fall()
 			}
-			c.plan = crashPlan{}
+			c.forgetPlan()
 		}
 	}()
 	do()

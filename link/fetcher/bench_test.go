@@ -109,6 +109,8 @@ func (b *bench) mirror(id kafka.TopicID, parts ...kafka.TopicPartition) []*stubt
 func (b *bench) reach(target *stubtest.Target, end kafka.Offset) {
 	b.Helper()
 	if !target.Await(b.ctx, func(o partition.Offsets) bool { return o.LogEnd >= end }) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		b.Fatalf("mirror ends at %d, not %d; status %+v, events %v", target.Offsets().LogEnd, end, b.pool.Status(zero), b.events)
 	}
 	if got := target.Offsets().LogEnd; got != end {

@@ -124,24 +124,23 @@ func TestX2_CaughtUpAsksTheSource(t *testing.T) {
 }
 
 func TestC101_BacklogDoesNotStarveOthers(t *testing.T) {
-	b := newBench(t, 1, nil)
+	b := newBench(t, 1, func(cfg *fetcher.Config) { cfg.ResponseMax, cfg.PartitionMax = 1<<20, 1<<20 })
+	const backlog = 300 // records, three seconds' worth
+	b.stub.Broker(1).Pace(6 << 20)
 	b.stub.Create("t", topicID, 2)
 	value := strings.Repeat("x", 60<<10)
-	for range 1000 {
+	for range backlog {
 		b.stub.Partition(zero).Produce(1, value)
 	}
 	targets := b.mirror(topicID, zero, one)
-	var worst time.Duration
-	for i := range 20 {
-		begun := time.Now()
+	for i := range 3 {
 		b.stub.Partition(one).Produce(1, "quiet")
 		b.reach(targets[1], kafka.Offset(i+1))
-		worst = max(worst, time.Since(begun))
 	}
-	b.reach(targets[0], 1000)
-	if worst > 2*time.Second {
-		t.Errorf("a quiet partition waited %v", worst)
+	if end := targets[0].Offsets().LogEnd; end == backlog {
+		t.Error("a quiet partition waited until the backlog of another was copied")
 	}
+	b.reach(targets[0], backlog)
 }
 
 func TestC98_SlowConnectionsOverADistanceAreUsedSideBySide(t *testing.T) {
@@ -166,7 +165,7 @@ func TestC98_SlowConnectionsOverADistanceAreUsedSideBySide(t *testing.T) {
 	}
 	took := time.Since(begun)
 	b.same(targets[0], zero)
-	if alone := time.Duration(float64(size) / perConnection * float64(time.Second)); took > alone/2 {
+	if alone := time.Duration(float64(size) / perConnection * float64(time.Second)); took > alone*3/4 {
 		t.Errorf("%v for what one connection carries in %v", took, alone)
 	}
 	b.stub.Partition(one).Produce(1, "quiet")
