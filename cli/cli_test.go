@@ -327,6 +327,16 @@ Mirror topic "orders" is STOPPED now.
 	}
 }
 
+func TestAPrefixedLinkSaysWhatToType(t *testing.T) {
+	c := resttest.New(t)
+	url := c.Serve(t)
+	ok(t, url, "link", "create", "eu", "--source-cluster", "src-1", "--source-bootstrap-server", "a:9092", "--config", "cluster.link.prefix=eu.")
+	r := hawser(t, url, "mirror", "create", "orders", "--link", "eu")
+	if r.code != 1 || !strings.HasSuffix(r.err, "\nSay: hawser mirror create eu.orders --source-topic orders --link eu\n") {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+}
+
 // TestAPatternThatFitsNothingFails: a script must not take it for a failover.
 func TestAPatternThatFitsNothingFails(t *testing.T) {
 	_, url := aCluster(t)

@@ -198,6 +198,14 @@ func countOf(n int, what string) string {
 	return fmt.Sprintf("the %d %ss", n, what)
 }
 
+// numbered is a number of things.
+func numbered[T int | int32 | int64](n T, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // secretKey reports whether a config's value is a secret, also behind a prefix of MirrorMaker's.
 func secretKey(key string) bool {
 	for _, k := range config.Link.Keys() {

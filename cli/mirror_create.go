@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hawserio/hawser/rest/api"
+	"github.com/hawserio/hawser/rest/client"
 )
 
 func (a *app) mirrorCreate() *cobra.Command {
@@ -47,13 +51,13 @@ func (a *app) mirrorCreate() *cobra.Command {
 		}
 		if dryRun {
 			if err := c.ValidateMirror(cmd.Context(), link, body); err != nil {
-				return err
+				return prefixed(cmd.Context(), c, link, body, err)
 			}
 			return a.say("%sCreated mirror topic \"%s\".", dryRunMark(dryRun), args[0])
 		}
 		m, err := c.CreateMirror(cmd.Context(), link, body)
 		if err != nil {
-			return err
+			return prefixed(cmd.Context(), c, link, body, err)
 		}
 		if err := a.say("Created mirror topic \"%s\".", m.MirrorTopicName); err != nil || !wait {
 			return err
@@ -61,4 +65,23 @@ func (a *app) mirrorCreate() *cobra.Command {
 		return a.waitCaughtUp(cmd.Context(), c, link, m.MirrorTopicName)
 	}
 	return cmd
+}
+
+// prefixed adds to a refusal what to type on a link whose mirrors have a prefix.
+func prefixed(ctx context.Context, c *client.Client, link string, body api.CreateMirrorRequest, refused error) error {
+	var answer *client.Error
+	if body.MirrorTopicName != "" || !errors.As(refused, &answer) || answer.Status != http.StatusBadRequest {
+		return refused
+	}
+	configs, err := c.LinkConfigs(ctx, link)
+	if err != nil {
+		return refused
+	}
+	for _, cfg := range configs {
+		if prefix := text(cfg.Value); cfg.Name == "cluster.link.prefix" && prefix != "" {
+			topic := body.SourceTopicName
+			return fmt.Errorf("%w\nSay: hawser mirror create %s%s --source-topic %s --link %s", refused, prefix, topic, topic, link)
+		}
+	}
+	return refused
 }

@@ -101,7 +101,7 @@ func (a *app) runProduce(ctx context.Context, topic string, f *produceFlags) err
 	if err := sent.err(); err != nil {
 		return unproduced(topic, err)
 	}
-	fmt.Fprintf(a.err, "Produced %d records to topic \"%s\".\n", n, clean(topic))
+	fmt.Fprintf(a.err, "Produced %s to topic \"%s\".\n", numbered(n, "record"), clean(topic))
 	return nil
 }
 

@@ -270,8 +270,11 @@ func (ls *Links) CreateMirror(_ context.Context, name string, spec link.MirrorSp
 	}
 	prefix := ls.configs[name]["cluster.link.prefix"]
 	topic := spec.MirrorTopic
+	if topic == "" && prefix != "" {
+		return link.MirrorInfo{}, &link.Error{Kind: link.BadRequest, Text: fmt.Sprintf("The link has the prefix '%s': give both names.", prefix)}
+	}
 	if topic == "" {
-		topic = prefix + spec.SourceTopic
+		topic = spec.SourceTopic
 	}
 	if topic != prefix+spec.SourceTopic {
 		return link.MirrorInfo{}, &link.Error{Kind: link.BadRequest, Text: "Topic renaming for mirroring not yet supported."}
