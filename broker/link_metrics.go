@@ -23,6 +23,7 @@ var (
 	metricRPO       = desc("hawser_mirror_rpo_seconds", "Now minus the last moment at which all that the source had then is synced here: what a failover now could lose. It grows while the source is silent, also over restarts; +Inf until the mirror was level once.", "link", "topic", "partition")
 	metricFetched   = desc("hawser_mirror_fetched_bytes_total", "Bytes of record batches taken over from the source since the partition's fetching began.", "link", "topic", "partition")
 	metricSourceEnd = desc("hawser_mirror_source_end_offset", "The source's high watermark when it was last heard, exclusive.", "link", "topic", "partition")
+	metricRecopy    = desc("hawser_mirror_recopy_partitions", "Partitions of a mirror that are still to be copied from its source again, as deletions may be missing.", "link", "topic")
 	metricLost      = desc("hawser_mirror_lost_records_total", "Records that the source removed before they were mirrored.", "link", "topic", "partition")
 )
 
@@ -31,7 +32,7 @@ type linkCollector struct{ links *link.Links }
 
 // Describe implements prometheus.Collector.
 func (c linkCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{metricLinks, metricTasks, metricTaskError, metricFetches, metricLent, metricMirrors, metricObstacle, metricLag, metricLagTime, metricRPO, metricFetched, metricSourceEnd, metricLost} {
+	for _, d := range []*prometheus.Desc{metricLinks, metricTasks, metricTaskError, metricFetches, metricLent, metricMirrors, metricObstacle, metricLag, metricLagTime, metricRPO, metricFetched, metricSourceEnd, metricRecopy, metricLost} {
 		out <- d
 	}
 }
@@ -64,9 +65,14 @@ func (c linkCollector) Collect(out chan<- prometheus.Metric) {
 		if m.Status == "STOPPED" {
 			continue // a topic like any other: it has no lag
 		}
+		again := 0
 		for _, lag := range m.Lags {
+			if lag.Recopy != nil && lag.Recopy.State != link.RecopyDone {
+				again++
+			}
 			collectLag(gauge, emitter(out, prometheus.CounterValue), m, lag, now)
 		}
+		gauge(metricRecopy, float64(again), m.Link, m.Topic)
 	}
 }
 

@@ -198,6 +198,8 @@ type mirrorPartitionRow struct {
 	CaughtUp   *int64 `json:"caught_up_ms,omitempty"`
 	Lost       int64  `json:"records_lost,omitempty"`
 	Message    string `json:"error_message,omitempty"`
+	Recopy     string `json:"recopy_state,omitempty"`
+	Recopied   *int64 `json:"recopied_offset,omitempty"`
 }
 
 func (a *app) mirrorDescribe() *cobra.Command {
@@ -211,12 +213,16 @@ func (a *app) mirrorDescribe() *cobra.Command {
 		}
 		var rows []mirrorPartitionRow
 		for _, lag := range m.MirrorLags {
-			rows = append(rows, mirrorPartitionRow{
+			row := mirrorPartitionRow{
 				Link: m.LinkName, Topic: m.MirrorTopicName, Source: m.SourceTopicName, Status: m.MirrorStatus, Error: m.MirrorTopicError,
 				StatusTime: m.StateTimeMs, Partition: lag.Partition, Lag: lag.Lag, LastFetch: lag.LastSourceFetchOffset,
 				Lost: lag.RecordsLost, Message: lag.ErrorMessage,
 				RPO: rpoText(m.MirrorStatus, lag.CaughtUpMs, time.Now()), CaughtUp: lag.CaughtUpMs,
-			})
+			}
+			if again := lag.Recopy; again != nil {
+				row.Recopy, row.Recopied = again.State, &again.CopiedOffset
+			}
+			rows = append(rows, row)
 		}
 		if err := printRows(a, rows); err != nil || a.format != "human" {
 			return err
@@ -237,6 +243,9 @@ func (a *app) remarks(m api.Mirror) error {
 		if lag.ErrorMessage != "" && !strings.Contains(m.MirrorTopicErrorMessage, strings.TrimRight(lag.ErrorMessage, ".")) {
 			why := strings.TrimPrefix(lag.ErrorMessage, fmt.Sprintf("partition %d: ", lag.Partition))
 			lines = append(lines, fmt.Sprintf("Partition %d: %s", lag.Partition, clean(why)))
+		}
+		if again := lag.Recopy; again != nil && again.State == "COPYING" {
+			lines = append(lines, fmt.Sprintf("Partition %d: copied again up to offset %d of %d.", lag.Partition, again.CopiedOffset, again.EndOffset))
 		}
 		if lag.RecordsLost > 0 {
 			lines = append(lines, fmt.Sprintf("Partition %d: the source removed %d records before they were mirrored.", lag.Partition, lag.RecordsLost))

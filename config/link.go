@@ -75,6 +75,7 @@ func linkTaskKeys() []Key {
 			Doc: "Which groups' offsets are copied, as JSON." + hint},
 		{Name: "consumer.offset.sync.enable", Type: Bool, Default: "false", Doc: "Whether committed offsets are copied. Turning it off clears the filters; copied offsets stay."},
 		Key{Name: "consumer.offset.sync.ms", Type: Int, Default: "30000", Doc: "How often committed offsets are copied, in ms."}.with(atLeast(100)),
+		{Name: "mirror.recopy.enable", Type: Bool, Default: "true", Doc: "Whether a mirror of a compacted topic that was away from its source's end for longer than delete.retention.ms is copied again, beside what is there, so that keys go whose deletion it may have missed. Where not, or where the disk has no room for it, such a mirror only shows DELETIONS_MAY_BE_MISSING."},
 		{Name: "mirror.start.offset.spec", Type: String, Default: "earliest", Check: checkStartSpec, Allowed: "earliest, latest, or a time as 2024-05-01T12:00:00Z",
 			Doc: "Where mirrors made from now on begin in the source topic."},
 		{Name: "topic.config.sync.include", Type: List, Default: strings.Join(append(plan.AlwaysSynced(), plan.DefaultSynced()...), ","), Check: checkInclude,

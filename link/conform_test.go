@@ -58,7 +58,7 @@ func TestT3_MirrorAwayForLongerThanTombstonesAreKept(t *testing.T) {
 	r := newRig(t)
 	r.source.topic("keys", 1, "cleanup.policy", "compact")
 	r.source.topic("plain", 1)
-	r.link("l")
+	r.link("l", keyRecopy, "false")
 	r.mirror("l", "keys")
 	r.mirror("l", "plain")
 	level := func() {

@@ -291,6 +291,7 @@ func (ls *Links) mirrorInfo(img *meta.Image, link *meta.Link, m topicMirror) Mir
 	v := r.view(img, m)
 	info.Status = v.status(m.state)
 	info.Lags = lags(m, v)
+	r.showRecopy(img, m, &info)
 	switch {
 	case info.Err != string(mirror.NoError) || !m.state.Live():
 	case v.judged.Problem.Code == string(mirror.StorageError):

@@ -33,6 +33,7 @@ type rig struct {
 
 	mu         sync.Mutex // guards what follows
 	pools      []*fakePool
+	copies     []*fakePool // of copies that are made anew
 	dialed     []source.Config
 	violations []string
 	trace      []string
@@ -75,7 +76,11 @@ func (r *rig) env() Env {
 			p := &fakePool{rig: r, cfg: cfg, events: events, assigned: map[kafka.TopicPartition]fetcher.Assignment{}, status: map[kafka.TopicPartition]fetcher.Status{}}
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.pools = append(r.pools, p)
+			if cfg.MemoryMax <= 256<<20/copyPart {
+				r.copies = append(r.copies, p)
+			} else {
+				r.pools = append(r.pools, p)
+			}
 			return p
 		},
 		Logger: slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -229,6 +234,7 @@ type fakeParts struct {
 	rig        *rig
 	// fail makes StopMirrors fail for topics.
 	fail func(kafka.TopicID) error
+	full error // Room's answer
 
 	mu   sync.Mutex // guards what follows
 	list map[kafka.PartitionID]*fakePart
@@ -351,7 +357,7 @@ func (p *fakeParts) History(id kafka.PartitionID, _ kafka.Offset) (partition.His
 }
 
 func (p *fakeParts) Tail(kafka.PartitionID, kafka.Offset) int64 { return 0 }
-func (p *fakeParts) Room(int64) error                           { return nil }
+func (p *fakeParts) Room(int64) error                           { return p.full }
 
 func (p *fakePart) Offsets() partition.Offsets {
 	p.mu.Lock()

@@ -139,7 +139,26 @@ type Lag struct {
 	// CaughtUp is the last moment at which all that the source had then is synced here, zero for unknown; now minus
 	// it is the RPO. Behind is when the oldest record that is not here was first seen at the source, zero for none.
 	CaughtUp, Behind time.Time
+	// Recopy is how far the partition is copied from its source anew; nil where it is not.
+	Recopy *RecopyLag
 }
+
+// RecopyLag is how far a partition is copied from its source anew, as deletions may be missing (rule T3).
+type RecopyLag struct {
+	State RecopyState
+	// The copy holds what lies below Offset, and takes the mirror's place once it has all below End. Both are exclusive.
+	Offset, End kafka.Offset
+}
+
+// RecopyState is a word for how far a partition's copy is.
+type RecopyState string
+
+// The states of a partition's copy.
+const (
+	RecopyWaiting RecopyState = "WAITING" // for others of its link, or its mirror does not fetch now
+	RecopyCopying RecopyState = "COPYING"
+	RecopyDone    RecopyState = "DONE" // the copy has the mirror's place
+)
 
 // Verb is an order to mirrors.
 type Verb string

@@ -65,7 +65,11 @@ func (ls *Links) follow(img *meta.Image) {
 	for id, r := range ls.running {
 		if img.Links[id] == nil {
 			delete(ls.running, id)
-			ls.wait.Go(r.close)
+			ctx := ls.ctx
+			ls.wait.Go(func() {
+				r.close()
+				ls.sweepCopies(ctx, id)
+			})
 		}
 	}
 	before := maps.Clone(ls.running)

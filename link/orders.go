@@ -303,7 +303,9 @@ func (o *ordering) apply(rec *meta.Mirror, state mirror.State, nowMs int64) bool
 	}
 	switch {
 	case rec.State != state.String():
-		if rec.State == mirror.Active.String() || event == mirror.ReverseAsked {
+		// What a copy under way is to put right is not put right by resuming.
+		begun := rec.Recopy != nil && rec.Error == string(mirror.DeletionsMissed)
+		if (rec.State == mirror.Active.String() || event == mirror.ReverseAsked) && !begun {
 			rec.Error, rec.ErrorText = "", ""
 		}
 	case event == mirror.PauseAsked || event == mirror.ResumeAsked:

@@ -80,6 +80,9 @@ type Partitions interface {
 	CopyTail(ctx context.Context, from, to kafka.PartitionID, first, end kafka.Offset) error
 	Tail(id kafka.PartitionID, from kafka.Offset) int64
 	Room(bytes int64) error
+	OpenCopy(id kafka.PartitionID, copied kafka.TopicID, entry meta.Partition) error
+	SwapCopy(ctx context.Context, id kafka.PartitionID, copied kafka.TopicID) error
+	DropCopy(ctx context.Context, topic, copied kafka.TopicID, partitions int32) error
 }
 
 // Transactions is what links use of txn.Coordinator.

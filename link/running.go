@@ -38,6 +38,7 @@ type running struct {
 	probes  chan struct{}                // room for one: probe now
 	checks  chan struct{}                // room for one: look at promotions now
 	turns   chan struct{}                // room for one: look at reversals and restores now
+	copies  chan struct{}                // room for one: look at mirrors that may have missed deletions now
 	cancel  context.CancelFunc
 	wait    sync.WaitGroup
 	tasks   []*task.Runner
@@ -72,6 +73,8 @@ type running struct {
 	obstacle map[kafka.TopicID][]plan.Problem
 	lost     map[kafka.TopicPartition]int64        // records lost and not stored yet
 	ends     map[kafka.TopicPartition]kafka.Offset // the source's ends of partitions that are not fetched now, when last seen
+	copying  bool                                  // a pool of copies takes its share of the link's rate
+	uncopied map[kafka.TopicID]string              // why mirrors that may have missed deletions are not copied anew, in words
 	dated    map[kafka.TopicPartition]dated        // how old partitions were when that was last known to somebody who forgets it
 	cuts     map[kafka.TopicPartition]kafka.Offset // truncations that group offsets are still to be clamped to
 	creating map[kafka.TopicID]bool                // mirrors that CreateMirror or Widen is setting up
@@ -91,7 +94,7 @@ type assignment struct {
 func newRunning(ls *Links, rec *meta.Link) *running {
 	r := &running{
 		ls: ls, id: rec.ID, name: rec.Name, arrivals: newArrivals(),
-		wakes: make(chan struct{}, 1), urgent: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1), turns: make(chan struct{}, 1),
+		wakes: make(chan struct{}, 1), urgent: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1), turns: make(chan struct{}, 1), copies: make(chan struct{}, 1),
 		level:       map[kafka.TopicID]plan.Level{},
 		lastConfigs: newGathering(), lastCommits: newGathering(),
 		assigned: map[kafka.TopicPartition]assignment{},
@@ -105,6 +108,7 @@ func newRunning(ls *Links, rec *meta.Link) *running {
 		asking:   make(chan struct{}, asksAtOnce),
 		freezing: make(chan struct{}, freezesAtOnce),
 		dated:    map[kafka.TopicPartition]dated{},
+		uncopied: map[kafka.TopicID]string{},
 	}
 	r.makeTasks()
 	return r
@@ -122,6 +126,7 @@ func (r *running) start(ctx context.Context) {
 	r.wait.Go(func() { r.tailLoop(ctx) })
 	r.wait.Go(func() { r.turnLoop(ctx) })
 	r.wait.Go(func() { r.journalLoop(ctx) })
+	r.wait.Go(func() { r.recopyLoop(ctx) })
 	for _, t := range r.tasks {
 		r.wait.Go(func() { t.Loop(ctx) })
 	}
@@ -229,7 +234,7 @@ func (r *running) configure() {
 	if redial {
 		r.redial(set, err)
 	} else if before.fetch != set.fetch {
-		pool.Reconfigure(set.fetch)
+		pool.Reconfigure(r.fetchConfig())
 	}
 	if !first {
 		r.pokeTasks(before, set)
@@ -269,7 +274,7 @@ func (r *running) redial(set settings, err error) {
 		return
 	}
 	r.src = src
-	r.pool = r.ls.env.NewPool(src, set.fetch, r.onEvent)
+	r.pool = r.ls.env.NewPool(src, r.shared(set.fetch), r.onEvent)
 	if r.contact.Reach == plan.Misconfigured {
 		// Something was put right, perhaps: say unknown until a probe has tried.
 		r.contact = plan.Contact{LastOK: r.contact.LastOK}

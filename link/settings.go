@@ -38,6 +38,7 @@ const (
 	keyTopicFilters    = "auto.create.mirror.topics.filters"
 	keyConfigSyncMs    = "topic.config.sync.ms"
 	keyConfigInclude   = "topic.config.sync.include"
+	keyRecopy          = "mirror.recopy.enable"
 	keyStartSpec       = "mirror.start.offset.spec"
 	keyAvailabilityMs  = "availability.check.ms"
 	keyAvailabilityMax = "availability.check.consecutive.failure.threshold"
@@ -67,6 +68,7 @@ type settings struct {
 	configPeriod time.Duration
 	include      []string
 	startSpec    string
+	recopy       bool // mirror.recopy.enable
 	aclSync      bool
 	aclPeriod    time.Duration
 	aclFilters   []config.ACLFilter
@@ -150,6 +152,7 @@ func readSettings(name string, set map[string]string) (settings, error) {
 		configPeriod: r.millis(keyConfigSyncMs, 5*time.Second),
 		include:      r.list(keyConfigInclude),
 		startSpec:    r.text(keyStartSpec),
+		recopy:       r.on(keyRecopy),
 		aclSync:      r.on(keyACLSync),
 		aclPeriod:    r.millis(keyACLSyncMs, 5*time.Second),
 		probePeriod:  r.millis(keyAvailabilityMs, 5*time.Second),

@@ -15,7 +15,7 @@ import (
 )
 
 // watchDeletions notes when mirrors of compacted topics stand at their sources' ends, and marks those that come back to it after the
-// source may have forgotten deletions (rule T3). Such a mirror goes on: only its operator knows whether copying it anew is worth more than reading it meanwhile.
+// source may have forgotten deletions (rule T3). Such a mirror goes on, and is copied anew beside what it has (recopy.go).
 func (r *running) watchDeletions(ctx context.Context, mirrors []topicMirror) {
 	now := r.ls.env.Now()
 	store := map[kafka.TopicID]plan.Problem{} // an empty problem for those that are well
@@ -54,7 +54,7 @@ func (r *running) watchDeletions(ctx context.Context, mirrors []topicMirror) {
 	}
 	err := r.ls.updateMirrors(ctx, ids, func(_ *meta.Image, rec *meta.Mirror) bool {
 		rec.LevelMs = now.UnixMilli()
-		if p := store[rec.Topic]; p.Code != "" {
+		if p := store[rec.Topic]; p.Code != "" && rec.Recopy == nil {
 			rec.Error, rec.ErrorText = p.Code, p.Text
 		}
 		return true
@@ -68,6 +68,7 @@ func (r *running) watchDeletions(ctx context.Context, mirrors []topicMirror) {
 			r.ls.env.Logger.Warn("deletions may be missing", "link", r.name, "topic", m.topic.Name, "code", p.Code, "error", p.Text)
 		}
 	}
+	poke(r.copies)
 }
 
 // lastLevel is when the mirror was level, as far as this process knows, or what is stored of it.

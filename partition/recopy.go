@@ -21,7 +21,7 @@ import (
 var ErrCopyNotReady error = kafka.Errorf(kafka.LeaderNotAvailable, "the copy cannot take the mirror's place yet")
 
 // swapPatience is how long a mirror takes no records while its copy reaches its end.
-const swapPatience = 2 * time.Second
+const swapPatience = 500 * time.Millisecond
 
 // newLog is the log of a copy, with the producers' state, out of the copy's hands.
 type newLog struct {

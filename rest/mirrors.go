@@ -147,6 +147,9 @@ func lagsJSON(lags []link.Lag) []api.MirrorLag {
 		if at := lag.CaughtUp.UnixMilli(); !lag.CaughtUp.IsZero() {
 			one.CaughtUpMs = &at
 		}
+		if again := lag.Recopy; again != nil {
+			one.Recopy = &api.Recopy{State: string(again.State), CopiedOffset: int64(again.Offset), EndOffset: int64(again.End)}
+		}
 		out = append(out, one)
 	}
 	slices.SortFunc(out, func(a, b api.MirrorLag) int { return cmp.Compare(a.Partition, b.Partition) })

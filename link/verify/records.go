@@ -194,6 +194,10 @@ func (c *Comparison) decided(marker record) {
 
 // alone judges a record that a single side has.
 func (c *Comparison) alone(has Side, r record) error {
+	if c.spec.Alone == Counted {
+		c.result.Alone[has]++
+		return nil
+	}
 	lacks := has.other()
 	c.seen(has, r)
 	switch {

@@ -51,7 +51,17 @@ type Spec struct {
 	Compacted bool         // cleaners may have been at work
 	// MirrorCleaned is above what the mirror's cleaner ever used as a newer record: from there on the mirror lacks nothing.
 	MirrorCleaned kafka.Offset
+	Alone         Alone
 }
+
+// Alone is what is said of a record that a single side has.
+type Alone int
+
+// The values of Alone.
+const (
+	Judged  Alone = iota // a cleaner must have had a reason to remove it
+	Counted              // it is counted: only what both sides have is compared
+)
 
 // Result is what was found so far.
 type Result struct {
@@ -61,6 +71,7 @@ type Result struct {
 	Bytes       int64        // of these batches
 	Records     int64        // compared one by one, where cleaners have made the batches different
 	Explained   int64        // records that one side's cleaner had reason to remove
+	Alone       [2]int64     // records that only this side has, by side, where they are not judged
 	Differences int64
 	First       []Difference // the first of them, 20 at most
 	Sum         []byte       // SHA-256 of the batches that are the same, in their order

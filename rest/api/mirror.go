@@ -53,6 +53,15 @@ type MirrorLag struct {
 	// ms, at which all that the source had then is here. Null while not known. Both are hawser's own.
 	SourceEndOffset *int64 `json:"source_end_offset,omitempty"`
 	CaughtUpMs      *int64 `json:"caught_up_ms,omitempty"`
+	// Recopy, hawser's own, is how far the partition is copied from its source anew, as deletions may be missing.
+	Recopy *Recopy `json:"recopy,omitempty"`
+}
+
+// Recopy is a copy of a mirror's partition beside it, which takes its place once it has all that the mirror has.
+type Recopy struct {
+	State        string `json:"state"`         // WAITING, COPYING, DONE
+	CopiedOffset int64  `json:"copied_offset"` // the copy holds what lies below
+	EndOffset    int64  `json:"end_offset"`    // the mirror's high watermark, exclusive
 }
 
 // AlteredMirror is what a verb did, or would do, to one topic. A null error_code means done.
