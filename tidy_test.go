@@ -64,7 +64,7 @@ var only = map[string][]string{
 	"github.com/twmb/franz-go/pkg/kadm":    {"link/source", "cli", "demo"},
 	"github.com/go-jose/go-jose/v4":        {"auth", "auth/authtest"},
 	"github.com/spf13/cobra":               {"cli", "cmd/hawser", "scripts/man"},
-	"github.com/magiconair/properties":     {"config", "cli"},
+	"github.com/magiconair/properties":     {"cli"},
 	"github.com/prometheus/client_golang/": {"event", "broker", "rest"},
 }
 

@@ -52,7 +52,7 @@ func TestLinkImportPrintsWhatItWillCreateAndWhatDoesNotCarryOver(t *testing.T) {
 			configs["sasl.jaas.config"] = `PlainLoginModule required username="u" password="p";`
 			configs["sasl.mechanism"] = "PLAIN"
 		}
-		if err := config.CheckNewLink(configs); err != nil {
+		if err := config.Link.Check(configs); err != nil {
 			t.Errorf("%s: a broker would refuse this: %v", c.file, err)
 		}
 	}

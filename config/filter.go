@@ -160,8 +160,3 @@ func (f ACLFilter) matchesName(a ACL) bool {
 	}
 	return a.Name == f.Name || a.Name == "*"
 }
-
-// MatchACL reports whether any of the filters takes the ACL.
-func MatchACL(filters []ACLFilter, a ACL) bool {
-	return slices.ContainsFunc(filters, func(f ACLFilter) bool { return f.Match(a) })
-}

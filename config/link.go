@@ -208,50 +208,6 @@ func saslRule(prefix string) rule {
 	}
 }
 
-// CheckNewLink is Link.Check and what must be right besides when a link is
-// created: where to dial, and filters for each copy that is turned on (case C64).
-// As for Link.Check, sensitive values must be in the set too.
-func CheckNewLink(set map[string]string) error {
-	if err := Link.Check(set); err != nil {
-		return err
-	}
-	v := Link.Values(set)
-	var faults Faults
-	blame := func(key, text string) { faults = append(faults, Fault{Key: key, Text: text}) }
-	if v.Text("connection.mode") == Outbound && len(v.List("bootstrap.servers")) == 0 {
-		blame("bootstrap.servers", "bootstrap.servers is needed where connection.mode is OUTBOUND")
-	}
-	for _, p := range FilterKeys() {
-		if v.Bool(p.Enable) && v.Text(p.Filters) == "" {
-			blame(p.Filters, p.Filters+" is needed with "+p.Enable+"=true: without filters nothing would be copied")
-		}
-	}
-	if len(faults) == 0 {
-		return nil
-	}
-	return faults
-}
-
-// FilterKey is a switch of a link with the filters that it needs and, when turned off, clears.
-type FilterKey struct{ Enable, Filters string }
-
-// FilterKeys lists the switches that have filters.
-func FilterKeys() []FilterKey {
-	return []FilterKey{
-		{"acl.sync.enable", "acl.filters"},
-		{"auto.create.mirror.topics.enable", "auto.create.mirror.topics.filters"},
-		{"consumer.offset.sync.enable", "consumer.offset.group.filters"},
-	}
-}
-
-// LinkPrefix is the link's prefix, by either of its names.
-func LinkPrefix(v Values) string {
-	if p := v.Text("cluster.link.prefix"); p != "" {
-		return p
-	}
-	return v.Text("link.prefix")
-}
-
 func checkPrefix(text string) error { return plan.CheckPrefix(text) }
 
 func checkBootstrap(text string) error {

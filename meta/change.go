@@ -67,14 +67,11 @@ func PutConfigs(entity string, configs map[string]string) Change {
 	return c
 }
 
-// KeepTopic writes nothing: the other changes are made only if the topic's
+// KeepLink writes nothing: the other changes are made only if the link's
 // record is still as the image has it.
-func KeepTopic(id kafka.TopicID) Change { return Change{key: idKey(kindTopic, id), keep: true} }
-
-// KeepLink is KeepTopic for a link.
 func KeepLink(id kafka.TopicID) Change { return Change{key: idKey(kindLink, id), keep: true} }
 
-// KeepMirror is KeepTopic for a mirror.
+// KeepMirror is KeepLink for a mirror.
 func KeepMirror(topic kafka.TopicID) Change { return Change{key: idKey(kindMirror, topic), keep: true} }
 
 func idKey(kind string, id kafka.TopicID) recordKey { return recordKey{kind, id.String()} }

@@ -85,9 +85,6 @@ func (b *Broker) Pace(bytes int) { b.mu.Lock(); b.pace = bytes; b.mu.Unlock() }
 // Accepted is how many connections it has taken.
 func (b *Broker) Accepted() int { b.mu.Lock(); defer b.mu.Unlock(); return b.accepted }
 
-// Connections is how many are open.
-func (b *Broker) Connections() int { b.mu.Lock(); defer b.mu.Unlock(); return len(b.conns) }
-
 func (b *Broker) accept() {
 	for {
 		conn, err := b.listener.Accept()
