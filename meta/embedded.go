@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -48,8 +50,11 @@ func startEmbedded(ctx context.Context, cfg Config) (*embedded, error) {
 
 func (e *embedded) start(ctx context.Context, cfg Config) error {
 	smallerLog()
+	if err := inspect(cfg.Dir); err != nil {
+		return err
+	}
 	var err error
-	if e.server, err = embed.StartEtcd(etcdConfig(cfg)); err != nil {
+	if e.server, err = startEtcd(cfg); err != nil {
 		return fmt.Errorf("start embedded etcd: %w", err)
 	}
 	timer := time.NewTimer(startTimeout)
@@ -69,11 +74,37 @@ func (e *embedded) start(ctx context.Context, cfg Config) error {
 	return nil
 }
 
+// startEtcd is embed.StartEtcd, whose panics and fatal errors become errors: what inspect did not see is damage all the same.
+func startEtcd(cfg Config) (server *embed.Etcd, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			f := filesIn(cfg.Dir)
+			server, err = nil, f.damaged(filepath.Dir(f.snap), fmt.Errorf("etcd does not start with its files: %v", p))
+		}
+	}()
+	var running atomic.Bool
+	server, err = embed.StartEtcd(etcdConfig(cfg, zap.WithFatalHook(fatal{&running})))
+	running.Store(true)
+	return server, err
+}
+
+// fatal is what follows a fatal error of etcd's: while it starts a panic, which startEtcd catches, and then the end of the process as ever.
+type fatal struct{ running *atomic.Bool }
+
+// OnWrite is called when the error's line has been written.
+func (f fatal) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
+	if f.running.Load() {
+		zapcore.WriteThenFatal.OnWrite(e, fields)
+	}
+	panic(fmt.Sprint(append([]any{e.Message}, slogArgs(fields)...)...))
+}
+
 // smallerLog has etcd reserve 16 MB for a file of its log instead of 64: it reserves two at once and
 // keeps five, which a small volume has no room for.
 var smallerLog = sync.OnceFunc(func() { wal.SegmentSizeBytes = 16 << 20 })
 
-func etcdConfig(cfg Config) *embed.Config {
+func etcdConfig(cfg Config, opts ...zap.Option) *embed.Config {
 	c := embed.NewConfig()
 	c.Name = "hawser"
 	c.Dir = filepath.Join(cfg.Dir, "etcd")
@@ -89,7 +120,7 @@ func etcdConfig(cfg Config) *embed.Config {
 	c.AutoCompactionRetention = "5m"
 	c.UnsafeNoFsync = cfg.UnsafeNoFsync
 	c.LogLevel = "warn"
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(&zapToSlog{log: cfg.Logger.With("part", "etcd")}))
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(&zapToSlog{log: cfg.Logger.With("part", "etcd")}, opts...))
 	return c
 }
 

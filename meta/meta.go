@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -138,7 +139,7 @@ func (m *Meta) open(ctx context.Context) error {
 	m.schema = newSchema(m.sealer)
 	img, err := m.load(ctx)
 	if err != nil {
-		return err
+		return m.damagedBy(err)
 	}
 	m.image.Store(img)
 	m.measureSpace(ctx)
@@ -154,6 +155,16 @@ func (m *Meta) open(ctx context.Context) error {
 		m.tasks.Go(func() { m.compactExternal(running) })
 	}
 	return m.forgetSecrets(ctx)
+}
+
+// damagedBy says of a record that cannot be read that the embedded etcd's database is damaged.
+func (m *Meta) damagedBy(err error) error {
+	var syntax *json.SyntaxError
+	if m.embedded == nil || !errors.Is(err, errNoRecord) && !errors.As(err, &syntax) {
+		return err
+	}
+	f := filesIn(m.cfg.Dir)
+	return f.damaged(f.db, err)
 }
 
 // forgetSecrets writes the links without the secrets that could not be opened,

@@ -3,6 +3,7 @@ package meta
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -70,13 +71,15 @@ func wrap(version int, v any) ([]byte, error) {
 	return append(value, envelopeTail), nil
 }
 
+var errNoRecord = errors.New("not a record")
+
 func unwrap(value []byte, version int) (json.RawMessage, error) {
 	rest, ok := bytes.CutPrefix(value, []byte(envelopeHead))
 	number, body, found := bytes.Cut(rest, []byte(envelopeMid))
 	got, err := strconv.Atoi(string(number[:min(len(number), 10)]))
 	switch {
 	case !ok || !found || err != nil || len(body) == 0 || body[len(body)-1] != envelopeTail:
-		return nil, fmt.Errorf("not a record: %.40q", value)
+		return nil, fmt.Errorf("%w: %.40q", errNoRecord, value)
 	case got > version:
 		return nil, fmt.Errorf("format %d is newer than %d, the newest that this version reads: run the newer hawser that wrote it", got, version)
 	case got < 1:
