@@ -22,7 +22,6 @@ func used(b []byte) int { return len(bytes.TrimRight(b, "\x00")) }
 var damages = map[string]func(b []byte) []byte{
 	"deleted":     func([]byte) []byte { return nil },
 	"empty":       func([]byte) []byte { return []byte{} },
-	"halved":      func(b []byte) []byte { return b[:len(b)/2] },
 	"cut":         func(b []byte) []byte { return b[:used(b)*3/4] },
 	"zeroed end":  func(b []byte) []byte { clear(b[used(b)*3/4:]); return b },
 	"zeroed page": func(b []byte) []byte { clear(b[used(b)/2 : min(used(b)/2+4096, len(b))]); return b },
@@ -31,7 +30,6 @@ var damages = map[string]func(b []byte) []byte{
 		copy(b, bytes.Repeat([]byte("garbage!"), 100))
 		return b
 	},
-	"flipped early": func(b []byte) []byte { b[used(b)/8] ^= 16; return b },
 	"flipped mid":   func(b []byte) []byte { b[used(b)/2] ^= 16; return b },
 	"flipped late":  func(b []byte) []byte { b[used(b)*7/8] ^= 16; return b },
 }
