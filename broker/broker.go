@@ -111,7 +111,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 		}
 	}()
 	// The HTTP port is bound, and so put into the settings, before anything runs that reads them.
-	steps := []func(context.Context) error{b.openDir, b.openStore, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.bindHTTP, b.openLinks, b.openCleaner, b.openSecurity, b.openAudit, b.openKafka, b.openHTTP}
+	steps := []func(context.Context) error{b.openDir, b.openStore, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.bindHTTP, b.openLinks, b.openCleaner, b.openReopener, b.openSecurity, b.openAudit, b.openKafka, b.openHTTP}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, err

@@ -89,6 +89,11 @@ func (a *app) topicCreate() *cobra.Command {
 		if _, err := c.CreateTopic(cmd.Context(), body); err != nil {
 			return err
 		}
+		if replication > 1 {
+			if brokers, err := c.Brokers(cmd.Context()); err == nil && int(replication) > len(brokers) {
+				fmt.Fprintf(a.err, "Note: the replication factor %d is kept, but there are %d brokers: each partition has one copy on disk.\n", replication, len(brokers))
+			}
+		}
 		return a.say("%sCreated topic \"%s\".", dryRunMark(dryRun), args[0])
 	}
 	return cmd

@@ -73,6 +73,20 @@ func (e PartitionOutOfService) Line() Line {
 	return line("partition_out_of_service", slog.LevelWarn).of("", e.Topic).in(e.Partition).with(slog.Any("err", e.Err))
 }
 
+// PartitionInService says that a partition that was out of service has been opened.
+type PartitionInService struct {
+	Topic     string
+	Partition int32
+}
+
+func (e PartitionInService) String() string {
+	return fmt.Sprintf("Partition %s-%d is in service again.", e.Topic, e.Partition)
+}
+
+func (e PartitionInService) Line() Line {
+	return line("partition_in_service", slog.LevelInfo).of("", e.Topic).in(e.Partition)
+}
+
 // RecoveryFound says what a log needed after the broker was not stopped in order.
 type RecoveryFound struct {
 	Topic     string

@@ -30,7 +30,7 @@ var all = []event.Event{
 	event.BrokerReady{NodeID: 1, ClusterID: "c", Listeners: "PLAINTEXT://a:1", Took: time.Second},
 	event.BrokerStopping{Reason: "SIGTERM"},
 	event.TopicCreated{Topic: "t", ID: "id", Partitions: 1}, event.TopicDeleted{Topic: "t", ID: "id"},
-	event.PartitionOutOfService{Topic: "t", Err: errors.New("crc")},
+	event.PartitionOutOfService{Topic: "t", Err: errors.New("crc")}, event.PartitionInService{Topic: "t", Partition: 1},
 	event.RecoveryFound{Topic: "t", Offset: 5, TornBytes: 9}, event.RecoveryFound{Topic: "t", Offset: 5, Rebuilt: 2},
 	event.DirectorySetAside{From: "a", To: "b"},
 	event.MetadataReadOnly{ReadOnly: true, UsedBytes: 1, QuotaBytes: 2}, event.MetadataReadOnly{},

@@ -159,6 +159,11 @@ func (r *running) levelAt(m topicMirror) (at time.Time, is bool) {
 	return at, true
 }
 
+// tombstonesLeast is how long a tombstone counts as kept at the least. A cleaner removes one in its second run over it, and each waits 15 s by
+// default; and that a mirror is level is known no more exactly than that: it is stored once a minute. With delete.retention.ms=0 every
+// look would mark a mirror that never was behind, and the mark would tell nobody anything.
+const tombstonesLeast = 90 * time.Second
+
 // deleteRetention is how long tombstones are kept: the source's value, as it is synced, or Kafka's default.
 func deleteRetention(configs map[string]string) time.Duration {
 	const name = "delete.retention.ms"
@@ -171,5 +176,5 @@ func deleteRetention(configs map[string]string) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return time.Duration(min(ms, int64(time.Duration(1<<62)/time.Millisecond))) * time.Millisecond
+	return max(time.Duration(min(ms, int64(time.Duration(1<<62)/time.Millisecond)))*time.Millisecond, tombstonesLeast)
 }

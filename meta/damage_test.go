@@ -30,8 +30,8 @@ var damages = map[string]func(b []byte) []byte{
 		copy(b, bytes.Repeat([]byte("garbage!"), 100))
 		return b
 	},
-	"flipped mid":   func(b []byte) []byte { b[used(b)/2] ^= 16; return b },
-	"flipped late":  func(b []byte) []byte { b[used(b)*7/8] ^= 16; return b },
+	"flipped mid":  func(b []byte) []byte { b[used(b)/2] ^= 16; return b },
+	"flipped late": func(b []byte) []byte { b[used(b)*7/8] ^= 16; return b },
 }
 
 // A damaged file of the embedded etcd either does no harm or is named, with what to do; never is there a panic, and never a

@@ -177,7 +177,7 @@ func (p *Partition) fail(err error) {
 		m.wake()
 	}
 	m.mu.Unlock()
-	if first && kafka.CodeOf(err) == kafka.KafkaStorageError {
+	if first && kafka.CodeOf(err) == kafka.KafkaStorageError && !(p.again && p.lacked) { // that it is still out is no news
 		p.owner.cfg.Events.Emit(event.PartitionOutOfService{Topic: p.name.Topic, Partition: p.name.Partition, Err: err})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
 	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/store"
 )
 
 // Open opens the topic's partitions, making those that are new, recovers their
@@ -18,6 +19,28 @@ import (
 // is there all the same and answers every call with why; the others work.
 // Calling it again opens partitions that were added, and tries those again that could not be opened.
 func (o *Owner) Open(topic *meta.Topic, states *meta.Partitions, cfg TopicConfig) error {
+	return o.open(topic, states, cfg, func(*Partition) bool { return true })
+}
+
+// Reopen tries those of the topic's partitions again that could not be opened for want of room: nothing about their disk is in doubt, as
+// it is after a write or a sync that failed.
+func (o *Owner) Reopen(topic *meta.Topic, states *meta.Partitions, cfg TopicConfig) error {
+	return o.open(topic, states, cfg, func(p *Partition) bool { return p.lacked })
+}
+
+// Lacking lists the topics of which partitions could not be opened for want of room.
+func (o *Owner) Lacking() []kafka.TopicID {
+	var list []kafka.TopicID
+	for _, p := range o.all(nil) {
+		if p.lacked && !slices.Contains(list, p.id.Topic) {
+			list = append(list, p.id.Topic)
+		}
+	}
+	return list
+}
+
+// open makes partitions that are not there, and those that are out of service and are to be tried again.
+func (o *Owner) open(topic *meta.Topic, states *meta.Partitions, cfg TopicConfig, again func(*Partition) bool) error {
 	defer o.changing(topic.ID)()
 	if states == nil || len(states.List) < int(topic.Partitions) {
 		return fmt.Errorf("open topic %s: it has %d partitions but fewer stored states", topic.Name, topic.Partitions)
@@ -26,16 +49,22 @@ func (o *Owner) Open(topic *meta.Topic, states *meta.Partitions, cfg TopicConfig
 	for n := range topic.Partitions {
 		id := kafka.PartitionID{Topic: topic.ID, Partition: n}
 		if old := o.Get(id); old != nil {
-			if old.Err() == nil {
+			if old.Err() == nil || !again(old) {
 				continue
 			}
 			_ = old.close(old.Err()) // it failed before, and says so
+			again := o.closedPartition(id, topic.Name, &cfg, states.List[n])
+			again.again = true
+			todo = append(todo, again)
+			continue
 		}
 		todo = append(todo, o.closedPartition(id, topic.Name, &cfg, states.List[n]))
 	}
 	err := o.inParallel(todo, func(p *Partition) error {
 		if err := p.open(); err != nil {
 			p.fail(err)
+		} else if p.again {
+			o.cfg.Events.Emit(event.PartitionInService{Topic: p.name.Topic, Partition: p.name.Partition})
 		}
 		return nil
 	})
@@ -75,10 +104,12 @@ func (p *Partition) open() error {
 	}
 	dir, err := p.owner.store.Dir(p.at)
 	if err != nil {
+		p.lacked = store.Lacks(err)
 		return p.storageError("open the directory", err)
 	}
 	log, recovery, err := commitlog.Open(dir, p.cfg.Load().Log)
 	if err != nil {
+		p.lacked = store.Lacks(err)
 		return p.storageError("open the log", err)
 	}
 	p.log = log

@@ -37,6 +37,9 @@ type Partition struct {
 	marks marks
 	dirty dirtiness // guarded by syncer.mu
 
+	lacked bool // it could not be opened for want of room, and may be tried again; set before others know it
+	again  bool // it is tried again; as lacked
+
 	// cleaning is held while the log is compacted.
 	cleaning sync.Mutex
 	// order is held, by having put a value in, while an order is carried out: from

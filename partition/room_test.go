@@ -3,8 +3,10 @@ package partition
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/hawserio/hawser/kafka"
@@ -86,4 +88,54 @@ func TestNoDescriptorsRefuseTheFirstAppendOnly(t *testing.T) {
 	st.crowded.Store(false)
 	b.must(put(1, 0))
 	b.synced(1)
+}
+
+// crammedStore is a store that makes no directory while crammed is set.
+type crammedStore struct {
+	store.Store
+	crammed atomic.Bool
+}
+
+func (s *crammedStore) Dir(id kafka.PartitionID) (store.Dir, error) {
+	if s.crammed.Load() {
+		return nil, fmt.Errorf("make directory: %w", syscall.ENOSPC)
+	}
+	return s.Store.Dir(id)
+}
+
+// A partition that a full disk kept from being opened comes back when there is room; one whose write failed does not.
+func TestAPartitionThatHadNoRoomToOpenComesBack(t *testing.T) {
+	st := &crammedStore{Store: openDisk(t, t.TempDir())}
+	b := newBedOver(t, meta.RoleOpen, 2, st)
+	b.must(errOf(b.p(0).Append(context.Background(), join(made{}.build(t)), yes)))
+	b.synced(0)
+	st.crammed.Store(true)
+	b.reopen()
+	for n := range int32(2) {
+		wantCode(t, b.p(n).Err(), kafka.KafkaStorageError)
+	}
+	again := func() {
+		t.Helper()
+		for _, id := range b.Lacking() {
+			if id != b.topic.ID {
+				t.Errorf("topic %s lacks room", id)
+			}
+		}
+		b.must(b.Reopen(b.topic, b.stream.get(b.topic.ID), b.cfg))
+	}
+	again()
+	wantCode(t, b.p(0).Err(), kafka.KafkaStorageError)
+	st.crammed.Store(false)
+	again()
+	if list := b.Lacking(); len(list) > 0 {
+		t.Errorf("topics %v still lack room", list)
+	}
+	if end := b.p(0).Offsets().LogEnd; end != 1 || b.p(0).Err() != nil {
+		t.Fatalf("end %d, %v", end, b.p(0).Err())
+	}
+	b.must(errOf(b.p(0).Append(context.Background(), join(made{base: 1}.build(t)), yes)))
+
+	b.p(1).fail(kafka.Errorf(kafka.KafkaStorageError, "a sync failed"))
+	again()
+	wantCode(t, b.p(1).Err(), kafka.KafkaStorageError)
 }

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hawserio/hawser/rest/api"
 )
@@ -99,7 +100,13 @@ func (s *server) guard() http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent := &sentWriter{ResponseWriter: w}
+		sent.bound()
+		defer sent.bound() // for what the server has buffered
 		defer s.rescue(sent, r)
+		if r.ContentLength != 0 {
+			// Also a body that nobody here reads must end: the server waits for it after the answer.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // not every connection has one
+		}
 		if err := crossOrigin.Check(r); err != nil {
 			s.fail(sent, r, &failure{status: 403, code: 403, text: "This request comes from another web page: " + err.Error() + ". Only the console on this very address may order; programs send no Origin header."}, aboutLink)
 			return
@@ -157,13 +164,23 @@ type sentWriter struct {
 	sent bool
 }
 
+// writeTime is how long a piece of an answer may wait for a reader that does not read.
+const writeTime = time.Minute
+
+// bound sets the deadline for what is written next.
+func (w *sentWriter) bound() {
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTime)) // not every connection has one
+}
+
 func (w *sentWriter) WriteHeader(status int) {
 	w.sent = true
+	w.bound()
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *sentWriter) Write(b []byte) (int, error) {
 	w.sent = true
+	w.bound()
 	return w.ResponseWriter.Write(b)
 }
 

@@ -195,3 +195,29 @@ func TestABodyThatNeverEnds(t *testing.T) {
 		t.Errorf("got %d %s", response.StatusCode, body)
 	}
 }
+
+// A body that nobody reads, as the answer does not depend on it, must not keep its connection either.
+func TestABodyThatNobodyReadsNeverEnds(t *testing.T) {
+	defer rest.SetBodyTimeForTest(50 * time.Millisecond)()
+	srv := httptest.NewServer(rest.Handler(rest.Deps{Cluster: resttest.Identity{}, Links: resttest.NewLinks()}))
+	defer srv.Close()
+	for _, head := range []string{
+		"POST /nothing/here HTTP/1.1\r\nHost: h\r\nContent-Length: 100",
+		"PATCH " + base + "/links HTTP/1.1\r\nHost: h\r\nContent-Length: 100",
+		"POST " + base + "/links/l/mirrors HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain\r\nContent-Length: 100",
+		"GET " + base + "/links HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked",
+	} {
+		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "%s\r\n\r\n1", head)
+		if _, err := io.Copy(io.Discard, conn); err != nil {
+			t.Errorf("%s: the connection stays: %v", head, err)
+		}
+	}
+}

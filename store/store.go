@@ -15,6 +15,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/hawserio/hawser/kafka"
 )
@@ -30,6 +31,16 @@ var (
 	// ErrNoRoom says that the volume is full up to what is kept free; nothing was written.
 	ErrNoRoom = errors.New("no room for more records")
 )
+
+// Lacks reports whether a write failed for want of space, of files or of descriptors: it may succeed later, as it is.
+func Lacks(err error) bool {
+	for _, want := range []error{ErrNoRoom, syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, want) {
+			return true
+		}
+	}
+	return false
+}
 
 // Roomer is a Store that knows how much its volume still takes.
 type Roomer interface {
