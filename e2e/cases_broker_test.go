@@ -19,16 +19,33 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// xerial is how snappy streams of Java clients begin; others write a block as it is.
+var xerial = []byte("\x82SNAPPY\x00")
+
 // TestC10_CodecsAreKeptWhateverTheMirrorsOwnIs: compression.type of a mirror says nothing of what is mirrored, and counts
 // from the moment on that its own producers write.
 func TestC10_CodecsAreKeptWhateverTheMirrorsOwnIs(t *testing.T) {
 	w := newPair(t)
-	codecs := map[string]batch.Codec{"none": batch.CodecNone, "gzip": batch.CodecGzip, "snappy": batch.CodecSnappy, "lz4": batch.CodecLZ4, "zstd": batch.CodecZstd}
-	for name, want := range codecs {
-		topic := "c10-" + name
+	java := func(t *testing.T, k *Kafka, topic string, _ int) {
+		k.Tool(t, producerPerf, "--topic", topic, "--num-records", "300", "--record-size", "1024", "--throughput", "-1", "--producer-props", "bootstrap.servers="+k.Bootstrap(), "compression.type=snappy", "linger.ms=50")
+	}
+	for _, c := range []struct {
+		name   string
+		codec  batch.Codec
+		fill   func(*testing.T, *Kafka, string, int)
+		rounds int
+	}{
+		{"none", batch.CodecNone, fillCodec("none"), 5},
+		{"gzip", batch.CodecGzip, fillCodec("gzip"), 5},
+		{"snappy", batch.CodecSnappy, fillCodec("snappy"), 5},
+		{"snappy-java", batch.CodecSnappy, java, 1},
+		{"lz4", batch.CodecLZ4, fillCodec("lz4"), 5},
+		{"zstd", batch.CodecZstd, fillCodec("zstd"), 5},
+	} {
+		topic := again("c10-" + c.name)
 		CreateTopic(t, w.source, topic, 1, 1, nil)
-		for round := range 3 {
-			fillCodec(name)(t, w.k, topic, round)
+		for round := range c.rounds {
+			c.fill(t, w.k, topic, round)
 		}
 		w.h.Must("POST", w.h.path("/links/east/mirrors"), map[string]any{
 			"source_topic_name": topic, "configs": []map[string]string{{"name": "compression.type", "value": "gzip"}},
@@ -36,8 +53,18 @@ func TestC10_CodecsAreKeptWhateverTheMirrorsOwnIs(t *testing.T) {
 		w.level(topic, 1)
 		_, end := Ends(t, w.source, topic, 0)
 		Same(t, w.source, w.mirror, topic, 0, 0, end)
-		if b := firstBatch(t, Raw(t, w.mirror, topic, 0, 0, end)); b.Codec() != want {
-			t.Errorf("%s: the mirror's batches have codec %v", topic, b.Codec())
+		n := 0
+		for b, err := range batch.Batches(Raw(t, w.mirror, topic, 0, 0, end)).All() {
+			fatal(t, err)
+			if n++; b.Codec() != c.codec {
+				t.Errorf("%s: a batch of the mirror has codec %v", topic, b.Codec())
+			}
+			if framed := bytes.HasPrefix(b[batch.HeaderSize:], xerial); framed != (c.name == "snappy-java") {
+				t.Errorf("%s: a batch of the mirror is framed: %v", topic, framed)
+			}
+		}
+		if n < 10 {
+			t.Errorf("%s: %d batches show little", topic, n)
 		}
 		w.h.Order("east", "failover", topic)
 		w.h.WaitStatus("east", topic, "STOPPED", 30*time.Second)
@@ -45,6 +72,9 @@ func TestC10_CodecsAreKeptWhateverTheMirrorsOwnIs(t *testing.T) {
 		_, now := Ends(t, w.mirror, topic, 0)
 		if b := firstBatch(t, Raw(t, w.mirror, topic, 0, now-1, now)); b.Codec() != batch.CodecGzip {
 			t.Errorf("%s: after the failover a plain batch is stored with codec %v, though compression.type is gzip", topic, b.Codec())
+		}
+		if have := values(t, w.h.Kafka, topic, kgo.ReadCommitted(), int(now)); len(have) != int(now) {
+			t.Errorf("%s: %d of %d records can be read", topic, len(have), now)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -70,9 +71,16 @@ func TestC08_TimestampsAreTheSources(t *testing.T) {
 // byTime is offset, timestamp and epoch that a broker answers for a time.
 func byTime(t *testing.T, client *kgo.Client, topic string, ms int64) string {
 	t.Helper()
+	return byTimeIn(t, client, topic, ms, 0)
+}
+
+// byTimeIn is byTime in an isolation level.
+func byTimeIn(t *testing.T, client *kgo.Client, topic string, ms int64, isolation int8) string {
+	t.Helper()
 	broker, _, _, err := leader(testContext(t), client, topic, 0)
 	fatal(t, err)
 	rq := kmsg.NewPtrListOffsetsRequest()
+	rq.IsolationLevel = isolation
 	rt := kmsg.NewListOffsetsRequestTopic()
 	rt.Topic = topic
 	rp := kmsg.NewListOffsetsRequestTopicPartition()
@@ -83,6 +91,86 @@ func byTime(t *testing.T, client *kgo.Client, topic string, ms int64) string {
 	fatal(t, err)
 	p := answer.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
 	return fmt.Sprint(p.Offset, " ", p.Timestamp, " ", p.LeaderEpoch, " ", p.ErrorCode)
+}
+
+// TestC80_TimesInCompressedBatches asks for the offsets of thirty times of a topic of ten compressed batches, one of whose records is dated
+// out of order: in each version and isolation a topic here and a mirror answer by the record, as a stock Kafka does.
+func TestC80_TimesInCompressedBatches(t *testing.T) {
+	t.Parallel()
+	const odd, late = 47, 500 // the record that is out of order, and by how many ms
+	w := newPair(t)
+	mirrored, plain := again("c80"), "c80-plain"
+	CreateTopic(t, w.source, mirrored, 1, 1, nil)
+	CreateTopic(t, w.mirror, plain, 1, 1, nil)
+	base := time.Now().Add(-time.Hour).UnixMilli()
+	var dated []int64
+	for n := range 10 {
+		var records []batch.Record
+		for i := range 10 {
+			ms := base + int64(10*n+i)
+			if len(dated) == odd {
+				ms = base + late
+			}
+			dated = append(dated, ms)
+			records = append(records, batch.Record{Offset: kafka.Offset(i), Timestamp: ms, Value: bytes.Repeat([]byte("value "), 50)})
+		}
+		b, err := batch.Build(batch.Spec{ProducerID: kafka.NoProducerID, ProducerEpoch: -1, BaseSequence: -1, Codec: batch.CodecGzip}, records)
+		fatal(t, err)
+		for topic, client := range map[string]*kgo.Client{mirrored: w.source, plain: w.mirror} {
+			if code, at := produceRaw(t, client, topic, 0, b); code != 0 || at != int64(10*n) {
+				t.Fatalf("batch %d of %s is answered with %d, offset %d", n, topic, code, at)
+			}
+		}
+	}
+	w.h.CreateMirror("east", mirrored)
+	w.level(mirrored, 1)
+	var times []int64
+	for i := int64(-3); i <= 114; i += 4 {
+		times = append(times, base+i)
+	}
+	times = append(times, 0, base+odd, base+late-1, base+late, base+late+1, -1, -2, -3)
+	want := func(ms int64) string {
+		switch ms {
+		case -1:
+			return "100 -1 0 0"
+		case -2:
+			return "0 -1 0 0"
+		case -3:
+			return fmt.Sprint(odd, " ", base+late, " 0 0")
+		}
+		at := slices.IndexFunc(dated, func(have int64) bool { return have >= ms })
+		if at < 0 {
+			return "-1 -1 -1 0"
+		}
+		return fmt.Sprint(at, " ", dated[at], " 0 0")
+	}
+	ask := func(bootstrap, topic string, version int16) {
+		t.Helper()
+		versions := kversion.Stable()
+		versions.SetMaxKeyVersion(kmsg.ListOffsets.Int16(), version)
+		client := Client(t, bootstrap, kgo.MaxVersions(versions))
+		for isolation := range int8(2) {
+			for _, ms := range times {
+				expected := want(ms)
+				if ms == -3 && version < 7 || isolation == 1 && version < 2 {
+					continue
+				}
+				if version < 4 {
+					expected = expected[:strings.LastIndex(expected[:len(expected)-2], " ")] + " -1 0"
+				}
+				if have := byTimeIn(t, client, topic, ms, isolation); have != expected {
+					t.Errorf("%s at %s in version %d, isolation %d, time %d (%d behind the first): %q, want %q", topic, bootstrap, version, isolation, ms, ms-base, have, expected)
+				}
+			}
+		}
+	}
+	ask(w.k.Bootstrap(), mirrored, 10)
+	for version := int16(1); version <= 10; version++ {
+		ask(w.h.Kafka, plain, version)
+	}
+	for _, version := range []int16{1, 10} {
+		ask(w.h.Kafka, mirrored, version)
+	}
 }
 
 // TestC36_C38_WhatFollowsTheSource changes each config at the source and looks at the mirror; what does not follow can be set there, and
