@@ -48,12 +48,18 @@ func TestStart_IdleMemory(t *testing.T) {
 // residentKB reads VmRSS.
 func residentKB(t *testing.T, pid int) int64 {
 	t.Helper()
+	return statusKB(t, pid, "VmRSS:")
+}
+
+// statusKB reads a line of a process's status: VmRSS: is what is resident now, VmHWM: the most that ever was.
+func statusKB(t *testing.T, pid int, line string) int64 {
+	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range bytes.Lines(text) {
-		if fields := strings.Fields(string(line)); len(fields) >= 2 && fields[0] == "VmRSS:" {
+	for one := range bytes.Lines(text) {
+		if fields := strings.Fields(string(one)); len(fields) >= 2 && fields[0] == line {
 			n, err := strconv.ParseInt(fields[1], 10, 64)
 			if err != nil {
 				t.Fatal(err)
@@ -61,7 +67,7 @@ func residentKB(t *testing.T, pid int) int64 {
 			return n
 		}
 	}
-	t.Fatal("no VmRSS")
+	t.Fatalf("no %s", line)
 	return 0
 }
 

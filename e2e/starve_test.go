@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -78,7 +80,14 @@ func TestC100_AutoCreateOfManyTopics(t *testing.T) {
 		data, _ := s.h.Must("GET", s.h.path("/links/auto/mirrors"), nil)["data"].([]any)
 		return len(data)
 	}
-	eventually(t, 120*time.Second, "all mirrors are there", func() (bool, string) { n := list(); return n == topics, fmt.Sprintf("%d of %d", n, topics) })
+	var half time.Duration
+	eventually(t, 120*time.Second, "all mirrors are there", func() (bool, string) {
+		n := list()
+		if n >= topics/2 && half == 0 {
+			half = time.Since(began)
+		}
+		return n == topics, fmt.Sprintf("%d of %d", n, topics)
+	})
 	made := time.Since(began)
 	eventually(t, 60*time.Second, "all mirrors have their record", func() (bool, string) {
 		_, end := Ends(t, s.mirror, fmt.Sprintf("c100-%04d", topics-1), 0)
@@ -95,21 +104,49 @@ func TestC100_AutoCreateOfManyTopics(t *testing.T) {
 	from := time.Now()
 	list()
 	listed := time.Since(from)
-	t.Logf("%d mirrors made in %v, listed in %v", topics, made.Round(time.Millisecond), listed.Round(time.Millisecond))
+	const cycles = 4 // a second each
+	cpu := cpuSeconds(t, s.h.Pid)
+	pause(testContext(t), cycles*time.Second)
+	cycle := (cpuSeconds(t, s.h.Pid) - cpu) / cycles
+	t.Logf("%d mirrors made in %v, half of them in %v, listed in %v; a later cycle takes %.3f s of CPU", topics, made.Round(time.Millisecond), half.Round(time.Millisecond), listed.Round(time.Millisecond), cycle)
+	if cycle > 2*float64(topics)/2000 {
+		t.Errorf("a later cycle over %d topics takes %.2f s of CPU, more than 2 s for 2,000", topics, cycle)
+	}
+	if made-half > 4*half+5*time.Second {
+		t.Errorf("the first half was made in %v, the other one in %v: that is not linear", half, made-half)
+	}
 	if made > time.Duration(topics)*150*time.Millisecond || listed > 10*time.Second {
 		t.Errorf("making takes more than 5 min for 2,000 mirrors, or listing them five times its 2 s")
 	}
 }
 
-// TestC103_SlowReadersOfAMirror has readers that ask for much and never read the answer.
+// TestC103_SlowReadersOfAMirror has readers that ask for much and never read the answer: mirroring goes on as without them.
 func TestC103_SlowReadersOfAMirror(t *testing.T) {
 	const partitions = 4
 	w := newPairTo(t, SharedKafka(t), nil)
 	topic := "c103"
 	CreateTopic(t, w.source, topic, partitions, 1, nil)
-	size := fillBulk(t, w.k, topic, partitions, 128<<20)
+	size := fillBulk(t, w.k, topic, partitions, 32<<20)
 	w.h.CreateMirror("east", topic)
 	w.level(topic, partitions)
+	// Alone, and then beside them: how long the mirror takes for what it is behind when it is resumed. The best of some turns counts, as the
+	// machine does other work too.
+	var total int64
+	turn := func(turns int) time.Duration {
+		t.Helper()
+		best := time.Hour
+		for range turns {
+			w.h.Order("east", "pause", topic)
+			w.h.WaitStatus("east", topic, "PAUSED", 30*time.Second)
+			total += fillBulk(t, w.k, topic, partitions, 64<<20)
+			w.h.Order("east", "resume", topic)
+			began := time.Now()
+			w.level(topic, partitions)
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	alone := turn(2)
 	_, id, _, err := leader(testContext(t), w.mirror, topic, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -136,12 +173,19 @@ func TestC103_SlowReadersOfAMirror(t *testing.T) {
 			}
 		}
 	}
-	began := time.Now()
-	fillBulk(t, w.k, topic, partitions, size)
-	w.level(topic, partitions)
-	t.Logf("%d MB produced at the source and mirrored in %v beside 100 readers that are stuck; %d MB resident", size>>20, time.Since(began).Round(time.Millisecond), residentKB(t, w.h.Pid)>>10)
-	if have := consumerBytes(t, w.h.Kafka, topic, partitions, 2*size); have < 2*size {
-		t.Errorf("a reader that reads gets %d bytes, want %d", have, 2*size)
+	beside := turn(2)
+	bound := 2*alone + time.Second // far above the 10 % of an idle machine
+	for range 3 {
+		if beside > bound {
+			beside = min(beside, turn(1))
+		}
+	}
+	t.Logf("64 MB were mirrored in %v alone and in %v beside 100 readers that are stuck; %d MB resident", alone.Round(time.Millisecond), beside.Round(time.Millisecond), residentKB(t, w.h.Pid)>>10)
+	if beside > bound {
+		t.Errorf("beside stuck readers 64 MB take %v, alone %v", beside, alone)
+	}
+	if have := consumerBytes(t, w.h.Kafka, topic, partitions, size+total); have < size+total {
+		t.Errorf("a reader that reads gets %d bytes, want %d", have, size+total)
 	}
 	if rss := residentKB(t, w.h.Pid) >> 10; rss > 600 {
 		t.Errorf("%d MB resident beside stuck readers", rss)
@@ -162,4 +206,39 @@ func consumerBytes(t *testing.T, bootstrap, topic string, partitions int32, want
 		client.PollFetches(testContext(t)).EachRecord(func(r *kgo.Record) { n += int64(len(r.Value)) })
 	}
 	return n
+}
+
+// TestC102_MemoryWhileCatchingUp catches up on many partitions of batches of 8 MB each, with a limit for the process's memory.
+func TestC102_MemoryWhileCatchingUp(t *testing.T) {
+	const size, budget = 8 << 20, 512 // MB
+	partitions := int32(envInt("HAWSER_LARGE_PARTITIONS", 24))
+	k := SharedKafka(t)
+	topic := again("c102")
+	source := Client(t, k.Bootstrap(), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(size+1<<20), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxBufferedRecords(4))
+	CreateTopic(t, source, topic, partitions, 1, map[string]string{"max.message.bytes": "9000000"})
+	value := make([]byte, size)
+	rand.NewChaCha8([32]byte{102}).Read(value)
+	for range 2 {
+		for p := range partitions {
+			produce(t, source, &kgo.Record{Topic: topic, Partition: p, Value: value})
+		}
+	}
+	h := startHawserIn(t, []string{fmt.Sprintf("GOMEMLIMIT=%dMiB", budget)})
+	h.CreateLink("east", k.Bootstrap(), nil)
+	h.CreateMirror("east", topic)
+	mirror := Client(t, h.Kafka)
+	began := time.Now()
+	WaitLevel(t, source, mirror, topic, partitions, 120*time.Second)
+	took := time.Since(began)
+	peak := statusKB(t, h.Pid, "VmHWM:") >> 10
+	t.Logf("%d MB in batches of 8 MB over %d partitions were mirrored in %v; %d MB resident at most", 16*partitions, partitions, took.Round(time.Millisecond), peak)
+	if peak > budget*13/10 {
+		t.Errorf("%d MB resident at most, with a budget of %d MB and 30 %%", peak, budget)
+	}
+	for p := range min(partitions, 4) {
+		Same(t, source, mirror, topic, p, 0, 2)
+	}
+	if rs, err := kadm.NewClient(source).DeleteTopics(testContext(t), topic); err != nil || rs.Error() != nil {
+		t.Error(err, rs.Error())
+	}
 }
