@@ -188,6 +188,9 @@ func TestR4_AMirrorThatWasDeletedLeavesTheSourceToItsOperator(t *testing.T) {
 func TestR7_TheFrozenSourceStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	a, b := halfTurned(t, "reverse-and-start-mirror")
+	if have := a.values("t", 0); len(have) != 8 {
+		t.Errorf("of a frozen topic %v can be read, want 8 records", have)
+	}
 	admin := kadm.NewClient(a.kgo)
 	grown, err := admin.CreatePartitions(within(t), 1, "t")
 	if err == nil {

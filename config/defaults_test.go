@@ -22,5 +22,8 @@ func TestLinkDefaults(t *testing.T) {
 		if !is || key.Default != want {
 			t.Errorf("%s is %q by default, want %q (known: %v)", name, key.Default, want, is)
 		}
+		if err := Link.CheckOne(name, "maybe"); want == "false" && err == nil {
+			t.Errorf("%s is a boolean and takes maybe", name)
+		}
 	}
 }

@@ -146,6 +146,19 @@ func TestC71_SameNameAgain(t *testing.T) {
 	if kindOf(err) != Exists || !strings.HasPrefix(err.Error(), "Topic 't' already exists. ") {
 		t.Errorf("mirror: %v", err)
 	}
+	// An ordinary topic stays one, whatever the source has under its name.
+	plain := &meta.Topic{ID: kafka.NewTopicID(), Name: "plain", Partitions: 1}
+	if err := r.meta.Update(t.Context(), func(*meta.Image) ([]meta.Change, error) { return []meta.Change{meta.PutTopic(plain)}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	r.source.topic("plain", 1)
+	_, err = r.links.CreateMirror(t.Context(), "l", MirrorSpec{SourceTopic: "plain"})
+	if kindOf(err) != Exists || !strings.HasPrefix(err.Error(), "Topic 'plain' already exists. ") {
+		t.Errorf("ordinary topic: %v", err)
+	}
+	if _, _, is := r.links.MirrorOf("plain"); is || r.meta.Image().TopicByName("plain").ID != plain.ID {
+		t.Error("an ordinary topic was made a mirror")
+	}
 	if _, err := r.links.CreateMirror(t.Context(), "nope", MirrorSpec{SourceTopic: "t"}); kindOf(err) != NotFound {
 		t.Errorf("unknown link: %v", err)
 	}
@@ -246,6 +259,8 @@ func TestC36_SyncedConfigsCannotBeSetOnTheMirror(t *testing.T) {
 		t.Errorf("override at create: %v", err)
 	}
 	r.mirror("l", "t")
+	r.source.topic("u", 1)
+	r.mirror("l", "u")
 	if err := r.links.CheckConfigChange("t", []string{"retention.ms", "min.insync.replicas"}); kindOf(err) != BadRequest || !strings.Contains(err.Error(), "'retention.ms' are set to always sync") {
 		t.Errorf("alter: %v", err)
 	}
@@ -259,8 +274,10 @@ func TestC36_SyncedConfigsCannotBeSetOnTheMirror(t *testing.T) {
 	if err := r.links.AlterConfigs(t.Context(), "l", []AlterConfig{{keyConfigInclude, &include}}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.links.CheckConfigChange("t", []string{"retention.ms"}); err != nil {
-		t.Errorf("alter of a config that was left out: %v", err)
+	for _, topic := range []string{"t", "u"} { // the list is the link's
+		if err := r.links.CheckConfigChange(topic, []string{"retention.ms"}); err != nil {
+			t.Errorf("alter of a config that was left out, of %s: %v", topic, err)
+		}
 	}
 	r.eventually("the pool keeps what the source removes", func() bool {
 		p := r.pool()

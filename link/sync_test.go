@@ -165,6 +165,30 @@ func TestC35_ValuesThatAreNotTakenAreSkippedOneByOne(t *testing.T) {
 	}
 }
 
+// TestAutoCreateRunsAtOnceWhenItIsSwitchedOn has rounds an hour apart: only the switch and the filters can have set one off.
+func TestAutoCreateRunsAtOnceWhenItIsSwitchedOn(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("a", 1)
+	r.source.topic("b", 1)
+	r.link("l", keyAutoCreateMs, "3600000")
+	take := func(prefix string) *string {
+		text := `{"topicFilters":[{"name":"` + prefix + `","patternType":"PREFIXED","filterType":"INCLUDE"}]}`
+		return &text
+	}
+	on := "true"
+	if err := r.links.AlterConfigs(t.Context(), "l", []AlterConfig{{keyAutoCreate, &on}, {keyTopicFilters, take("a")}}, false); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("switched on, it takes what its filters name", func() bool { return r.pool().fetches("a") == 1 })
+	if r.pool().fetches("b") != 0 {
+		t.Error("b is mirrored")
+	}
+	if err := r.links.AlterConfigs(t.Context(), "l", []AlterConfig{{keyTopicFilters, take("b")}}, false); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("with other filters it takes what they name", func() bool { return r.pool().fetches("b") == 1 })
+}
+
 func TestC44_AutoCreate(t *testing.T) {
 	r := newRig(t)
 	for _, n := range []string{"a", "b", "c", "__consumer_offsets", "_schemas", "_confluent-x", "tmp.x"} {

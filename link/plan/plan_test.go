@@ -63,6 +63,11 @@ func TestC50_BadFiltersAreRefused(t *testing.T) {
 		`{"topicFilters":[{"name":"x","patternType":"REGEX","filterType":"INCLUDE"}]}`,
 		`{"topicFilters":[{"name":"x","patternType":"LITERAL","filterType":"MAYBE"}]}`,
 		`{"topicFilters":[{"name":"x","patternType":"LITERAL","filterType":"INCLUDE"}]} more`,
+		`{"topicFilters":[{"name":"x","patternType":"LITERAL","filterType":"INCLUDE","more":1}]}`,
+		`{"topicFilters":[{"name":"x","patternType":"LITERAL"}]}`,
+		`{"topicFilters":[{"name":"x","filterType":"INCLUDE"}]}`,
+		`{"topicFilters":[{"patternType":"LITERAL","filterType":"INCLUDE"}]}`,
+		`{"topicFilters":[{"name":"x","patternType":"LITERAL","filterType":"INCLUDE"}],"more":[]}`,
 		`{"groupFilters":[{"name":"x","patternType":"LITERAL","filterType":"INCLUDE"}]}`,
 		`{"topicFilters":[` + strings.TrimSuffix(strings.Repeat(`{"name":"x","patternType":"LITERAL","filterType":"INCLUDE"},`, FiltersMax+1), ",") + `]}`,
 	} {
@@ -117,6 +122,11 @@ func TestC38_WhatIsSynced(t *testing.T) {
 	} {
 		if got := slices.Contains(Synced(c.include), c.name); got != c.want {
 			t.Errorf("include %v: %s is synced: %v", c.include, c.name, got)
+		}
+	}
+	for _, name := range []string{"retention.ms", "retention.bytes", "delete.retention.ms", "min.compaction.lag.ms", "max.compaction.lag.ms"} {
+		if !slices.Contains(byDefault, name) || slices.Contains(Synced([]string{"segment.ms"}), name) {
+			t.Errorf("%s follows by default: %v; with an include list without it: %v", name, slices.Contains(byDefault, name), slices.Contains(Synced([]string{"segment.ms"}), name))
 		}
 	}
 	if len(byDefault) != len(AlwaysSynced())+len(DefaultSynced()) || !slices.IsSorted(byDefault) {
@@ -349,6 +359,14 @@ func TestC46_C48_AutoCreate(t *testing.T) {
 	got, problems := AutoCreate(facts)
 	if want := []string{"__consumer_timestamps", "__mine", "heartbeats", "x.internal"}; !slices.Equal(got, want) || len(problems) != 0 {
 		t.Errorf("%v, %v; want %v", got, problems, want)
+	}
+	but, err := ParseTopicFilters(`{"topicFilters":[{"name":"*","patternType":"LITERAL","filterType":"INCLUDE"},{"name":"__consumer_timestamps","patternType":"LITERAL","filterType":"EXCLUDE"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts.Filters = but
+	if got, _ := AutoCreate(facts); !slices.Equal(got, []string{"__mine", "heartbeats", "x.internal"}) {
+		t.Errorf("without what an EXCLUDE names: %v", got)
 	}
 	literal, err := ParseTopicFilters(`{"topicFilters":[{"name":"_schemas","patternType":"LITERAL","filterType":"INCLUDE"}]}`)
 	if err != nil {
