@@ -105,6 +105,41 @@ func TestT3_MirrorAwayForLongerThanTombstonesAreKept(t *testing.T) {
 	}
 }
 
+// TestT3_LevelAsOfTheLastAnswer has a mirror whose source answered last half a minute ago: what was deleted since then may be missing from then on, and not
+// from when it is written down.
+func TestT3_LevelAsOfTheLastAnswer(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("keys", 1, "cleanup.policy", "compact")
+	r.link("l")
+	r.mirror("l", "keys")
+	levelMs := func() int64 {
+		img := r.meta.Image()
+		return img.Mirrors[img.TopicIDs["keys"]].LevelMs
+	}
+	r.eventually("it is noted when the mirror was made", func() bool { return levelMs() > 0 })
+	r.links.Close()
+	before := time.Now().Add(-time.Hour)
+	err := r.meta.Update(t.Context(), func(img *meta.Image) ([]meta.Change, error) {
+		rec := *img.Mirrors[img.TopicIDs["keys"]]
+		rec.LevelMs = before.UnixMilli()
+		return []meta.Change{meta.PutMirror(&rec)}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.eventually("it is fetched again", func() bool { return r.pool().fetches("keys") == 1 })
+	answered := time.Now().Add(-30 * time.Second)
+	pool := r.pool()
+	pool.mu.Lock()
+	pool.status[kafka.TopicPartition{Topic: "keys"}] = fetcher.Status{SourceEnd: 10, LastFetched: 9, LastContact: answered}
+	pool.mu.Unlock()
+	r.eventually("it is noted that the mirror is level", func() bool { return levelMs() != before.UnixMilli() })
+	if got := time.UnixMilli(levelMs()); !got.Equal(answered.Truncate(time.Millisecond)) {
+		t.Errorf("it was level at %v, the source answered at %v", got, answered)
+	}
+}
+
 // TestT3_MirrorStoppedBeforeItIsLevelAgain is failed over on its way back to its source's end after two days: what it has taken may have come without
 // tombstones, and it says so as an ordinary topic too.
 func TestT3_MirrorStoppedBeforeItIsLevelAgain(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // source may have forgotten deletions (rule T3). Such a mirror goes on, and is copied anew beside what it has (recopy.go).
 func (r *running) watchDeletions(ctx context.Context, mirrors []topicMirror) {
 	now := r.ls.env.Now()
-	store := map[kafka.TopicID]plan.Problem{} // an empty problem for those that are well
+	store := map[kafka.TopicID]levelFound{}
 	var ids []kafka.TopicID
 	for _, m := range mirrors {
 		if !plan.Compacts(m.topic.Configs["cleanup.policy"]) {
@@ -37,15 +37,15 @@ func (r *running) watchDeletions(ctx context.Context, mirrors []topicMirror) {
 		at, is := r.levelAt(m)
 		if !is {
 			if m.rec.LevelMs == 0 {
-				store[m.topic.ID] = plan.Problem{}
+				store[m.topic.ID] = levelFound{at: now}
 				ids = append(ids, m.topic.ID)
 			}
 			continue
 		}
 		problem, missed := plan.MissedDeletions(last, at, retention)
 		r.level[m.topic.ID] = plan.Level{At: at, Ends: r.logEnds(m)}
-		if missed || now.Sub(time.UnixMilli(m.rec.LevelMs)) >= plan.LevelStoredEvery(retention) {
-			store[m.topic.ID] = problem
+		if missed || at.Sub(time.UnixMilli(m.rec.LevelMs)) >= plan.LevelStoredEvery(retention) {
+			store[m.topic.ID] = levelFound{at, problem}
 			ids = append(ids, m.topic.ID)
 		}
 	}
@@ -53,8 +53,9 @@ func (r *running) watchDeletions(ctx context.Context, mirrors []topicMirror) {
 		return
 	}
 	err := r.ls.updateMirrors(ctx, ids, func(_ *meta.Image, rec *meta.Mirror) bool {
-		rec.LevelMs = now.UnixMilli()
-		if p := store[rec.Topic]; p.Code != "" && rec.Recopy == nil {
+		found := store[rec.Topic]
+		rec.LevelMs = found.at.UnixMilli()
+		if p := found.problem; p.Code != "" && rec.Recopy == nil {
 			rec.Error, rec.ErrorText = p.Code, p.Text
 		}
 		return true
@@ -64,11 +65,17 @@ func (r *running) watchDeletions(ctx context.Context, mirrors []topicMirror) {
 		return
 	}
 	for _, m := range mirrors {
-		if p := store[m.topic.ID]; p.Code != "" {
+		if p := store[m.topic.ID].problem; p.Code != "" {
 			r.ls.env.Logger.Warn("deletions may be missing", "link", r.name, "topic", m.topic.Name, "code", p.Code, "error", p.Text)
 		}
 	}
 	poke(r.copies)
+}
+
+// levelFound is what watchDeletions stores of a mirror.
+type levelFound struct {
+	at      time.Time    // when it was level: not later than its source's answer, for what was deleted since then is not here
+	problem plan.Problem // empty for one that is well
 }
 
 // lastLevel is when the mirror was level, as far as this process knows, or what is stored of it.

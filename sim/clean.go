@@ -383,7 +383,7 @@ func (s *shell) watchDeletions() {
 	if missed {
 		s.missed()
 	}
-	if missed || now.Sub(rec.levelAt) >= plan.LevelStoredEvery(deleteRetention) {
+	if missed || at.Sub(rec.levelAt) >= plan.LevelStoredEvery(deleteRetention) {
 		s.noteLevel(at)
 	}
 }

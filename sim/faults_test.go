@@ -4,7 +4,6 @@ package sim
 
 import (
 	"os"
-	"strings"
 	"testing"
 )
 
@@ -18,6 +17,6 @@ func TestPlanted(t *testing.T) {
 		n = 100 // that nothing is found without one is TestSchedules' to show
 	}
 	if _, failed := runAll(t, 1, n, nil); failed != nil {
-		t.Fatalf("seed %d: %v\n%s", failed.Seed, failed.Err, strings.Join(failed.Trace, "\n"))
+		fail(t, failed)
 	}
 }

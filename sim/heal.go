@@ -100,6 +100,11 @@ func (w *world) rounds() {
 		}
 	}
 	w.pass(5 * time.Second)
+	for _, c := range w.clusters {
+		if c.shell != nil && c.topic != nil && c.topic.rec != nil {
+			w.quiet(c.shell.watchDeletions) // which a link does at every turn of its loop, here perhaps not since the mirror got level
+		}
+	}
 }
 
 // progress is a number that is another one after each state that was stored, record that was taken and cluster that started.

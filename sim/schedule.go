@@ -206,9 +206,12 @@ func (w *world) recover() func() {
 			return func() { c.orderVerb(mirror.FailoverAsked) }
 		case i == 0 && w.profile.layout == chain && c.isIn(mirror.HandedOver) && w.clusters[1].isIn(mirror.Stopped) && w.chance(2):
 			return w.detour
-		case c.handingOver() && c.state() == mirror.HandedOver && w.chance(2):
+		case c.isIn(mirror.HandedOver) && w.chance(6):
 			return func() { c.orderVerb(mirror.FailoverForced) }
-		case c.handingOver() && (!w.profile.turnsOnly && w.chance(3) || c.state() == mirror.HandedOver && w.chance(8)):
+		case (c.isIn(mirror.PendingSynchronize) || c.isIn(mirror.PendingHandOver)) && !c.topic.rec.Paused && w.chance(2):
+			return w.further(c)
+		case c.handingOver() && (!w.profile.turnsOnly && w.chance(6) || c.state() == mirror.HandedOver && w.chance(8)),
+			c.isIn(mirror.PendingRestore) && !w.profile.turnsOnly && w.chance(24):
 			e := []mirror.Event{mirror.FailoverAsked, mirror.FailoverForced}[w.random.IntN(2)]
 			return func() { c.orderVerb(e) }
 		case c.linkStops && w.chance(12) && c.owner != nil:
@@ -227,6 +230,23 @@ func (w *world) recover() func() {
 		}
 	}
 	return nil
+}
+
+// further takes a reversal a step on, on either side or between them: it has many, and its last ones are to be met while there are faults.
+func (w *world) further(c *cluster) func() {
+	source := c.topic.rec.upstream
+	switch at := w.talk(-1); w.random.IntN(4) {
+	case 0:
+		if at >= 0 {
+			return func() { w.deliver(at) }
+		}
+		return w.carry
+	case 1:
+		if source.owner != nil {
+			return source.shell.work
+		}
+	}
+	return c.shell.work
 }
 
 // detour keeps the end of a reversal from the source's side, and lets the side that completed it be restored from a third one meanwhile.

@@ -323,9 +323,9 @@ func (s *shell) askHandOver(m *record) {
 		}
 		reply(func() {
 			switch {
-			case hasty: // the answer is lost
 			case !s.c.w.calm && s.c.w.chance(4): // asked twice, and the second time forbidden to
 				s.stepTurn(m, mirror.PeerRefused, nil)
+			case hasty: // the answer is lost
 			case err == nil:
 				s.stepTurn(m, mirror.HandOverGiven, func(rec *record) {
 					t := *rec.turn

@@ -27,7 +27,7 @@ type Options struct {
 	Seed   uint64
 	Events int    // events before the faults end; the healing comes on top
 	Cells  *Cells // counts the tables' cells, nil for nobody who counts
-	Trace  bool   // keep every line, not only the last ones
+	Trace  bool   // tell what happens, line by line; a schedule that has failed is run once more to be seen
 }
 
 // Result is what a schedule came to.
@@ -37,9 +37,6 @@ type Result struct {
 	Err    error // the first invariant that broke
 	Trace  []string
 }
-
-// traceKept is how many lines are kept of a schedule that nobody asked to see.
-const traceKept = 60
 
 // world is the clusters of one schedule, and what is between them.
 type world struct {
@@ -87,10 +84,14 @@ func Run(opts Options) Result {
 	return Result{opts.Seed, w.events, w.err, w.trace}
 }
 
-func newWorld(opts Options) *world {
+func newWorld(opts Options) *world { return newWorldOf(opts, func(*profile) {}) }
+
+// newWorldOf is newWorld with a profile that was not left to the seed alone.
+func newWorldOf(opts Options, change func(*profile)) *world {
 	w := &world{opts: opts, random: rand.New(rand.NewPCG(opts.Seed, 0x73696d)), parted: map[[2]int]bool{}, ledger: newLedger(), missed: map[kafka.TopicID]bool{}, expired: map[string]bool{}, completed: map[string]bool{}}
 	w.began = time.Now()
 	w.profile = drawProfile(w.random)
+	change(&w.profile)
 	w.ledger.compacted = w.profile.compact
 	w.log("profile %s", w.profile.name)
 	w.build()
@@ -107,11 +108,11 @@ func (w *world) close() {
 	}
 }
 
-// log adds a line to the trace.
+// log adds a line to the trace, if somebody wants to see it.
 func (w *world) log(format string, args ...any) {
 	w.did = true
-	if !w.opts.Trace && len(w.trace) >= 2*traceKept {
-		w.trace = append(w.trace[:0], w.trace[len(w.trace)-traceKept:]...)
+	if !w.opts.Trace {
+		return
 	}
 	w.trace = append(w.trace, fmt.Sprintf("%4d %8v ", w.events, time.Since(w.began).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
@@ -149,7 +150,7 @@ func (w *world) try(do func()) {
 	defer func() {
 		stop := recover()
 		if _, crashed := stop.(crashed); stop != nil && !crashed {
-			panic(fmt.Sprintf("seed %d: %v\n%s", w.opts.Seed, stop, strings.Join(w.trace, "\n")))
+			panic(fmt.Sprintf("seed %d: %v\n%s\nreplay it with: go test ./sim -run Replay -seed %d -v", w.opts.Seed, stop, strings.Join(w.trace, "\n"), w.opts.Seed))
 		}
 		for _, c := range w.clusters {
 			if c.isDead() {
