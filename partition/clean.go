@@ -76,7 +76,6 @@ type cleaning struct {
 	policy     retain.Policy
 	generation int64
 	facts      retain.Facts
-	stable     kafka.Offset // all transactions with records below it are decided
 	done       Compacted
 }
 
@@ -181,7 +180,6 @@ func (c *cleaning) pass(from, to kafka.Offset) error {
 // gatherFacts needs order.
 func (c *cleaning) gatherFacts() error {
 	p := c.p
-	c.stable = p.Offsets().LastStable
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.facts = retain.Facts{
@@ -231,24 +229,33 @@ func (c *cleaning) learn(f *retain.Filter, from, to kafka.Offset) error {
 }
 
 // used is above the highest offset that this pass relies on: of what it learned, and of the markers that decide the transactions which
-// reach past it. Were the log cut between the two, such a transaction might end otherwise (rule T2).
+// reach past it. Were the log cut between the two, such a transaction might end otherwise (rule T2). Such a marker may lie above the last stable
+// offset, behind the first record of a transaction that is open still.
 func (c *cleaning) used(f *retain.Filter) (kafka.Offset, error) {
-	open := f.Undecided()
-	if len(open) == 0 || plantMarkersNotUsed {
-		return f.To(), nil
+	used, open := f.To(), f.Undecided()
+	if plantMarkersNotUsed {
+		return used, nil
 	}
-	used := max(f.To(), c.stable) // for those that a jump has ended, without a marker
-	err := c.p.log.Scan(f.To(), true, func(b batch.Batch) error {
-		if b.BaseOffset() >= c.stable {
-			return errLearned
+	for id, last := range open {
+		if last != kafka.NoOffset {
+			used = max(used, last+1)
+			delete(open, id)
 		}
+	}
+	if len(open) == 0 {
+		return used, nil
+	}
+	err := c.p.log.Scan(f.To(), true, func(b batch.Batch) error {
+		if err := c.check(); err != nil {
+			return err
+		}
+		used = max(used, b.NextOffset())
 		if b.IsControl() {
 			delete(open, b.ProducerID())
 		}
 		if len(open) > 0 {
 			return nil
 		}
-		used = b.NextOffset()
 		return errLearned
 	})
 	switch {

@@ -330,6 +330,45 @@ func TestT2_ACutBelowAMarkerThatTheCleanerReliedOnEmptiesTheMirror(t *testing.T)
 	wantOffsets(t, p, 0, 0, 0, 0)
 }
 
+// The marker may lie above the last stable offset, if another transaction has begun before it and is open.
+func TestT2_AMarkerBehindAnOpenTransactionCountsAsUsed(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	b.compacting(100)
+	x, y := foreignID(1), foreignID(2)
+	b.put(batch.Spec{}, kv{"k", "v1"})
+	b.put(batch.Spec{ProducerID: x, Transactional: true}, kv{"k", "v2"})
+	b.put(batch.Spec{}, kv{"j", "w1"})
+	b.put(batch.Spec{ProducerID: y, Transactional: true}, kv{"i", "u1"})
+	b.mustMirror(0, markerBatch(4, 0, x, 0, batch.Commit, 1))
+	p := b.p(0)
+	if at := p.Offsets().LastStable; at != 3 {
+		t.Fatalf("the last stable offset is %d, want 3", at)
+	}
+	done := b.compact()
+	if done.To != 3 || done.Removed != 1 || p.CleanedTo() != 5 {
+		t.Fatalf("cleaned %+v, noted %d", done, p.CleanedTo())
+	}
+	b.must(errOf(p.TruncateMirror(t.Context(), p.Offsets().Generation, 4, "test")))
+	wantOffsets(t, p, 0, 0, 0, 0)
+}
+
+// The end of one that was aborted is known, and not looked for: a jump of the mirror leaves none.
+func TestT2_TheEndOfAnAbortedTransactionCountsAsUsed(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	b.compacting(100)
+	x := foreignID(1)
+	b.put(batch.Spec{}, kv{"k", "v1"})
+	b.put(batch.Spec{ProducerID: x, Transactional: true}, kv{"k", "v2"})
+	b.put(batch.Spec{}, kv{"j", "w1"})
+	p := b.p(0)
+	b.must(errOf(p.JumpTo(t.Context(), p.Offsets().Generation, 9, true)))
+	b.mustMirror(0, made{base: 9}.build(t))
+	done := b.compact()
+	if done.To != 3 || done.Removed != 1 || p.CleanedTo() != 9 {
+		t.Fatalf("cleaned %+v, noted %d", done, p.CleanedTo())
+	}
+}
+
 func TestC37_AConfigChangeAbortsACleaning(t *testing.T) {
 	b := newBed(t, meta.RoleMirror, 1)
 	b.compacting(200)

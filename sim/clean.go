@@ -323,7 +323,7 @@ func (k *plainKafka) clean() {
 		}
 		batches, nodes = append(batches, b), append(nodes, l.nodes[i])
 	}
-	l.cleaned = max(l.cleaned, l.stable()) // the markers that it relied on lie below
+	l.cleaned = max(l.cleaned, l.stable())
 	w.log("%s-%d on %s is cleaned to %d: %d batches of %d are left", topicName, p, k.c.name, l.cleaned, len(batches), len(l.batches))
 	l.batches, l.nodes = batches, nodes
 	log := seen{tip: l.tip, start: l.start}

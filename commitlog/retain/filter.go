@@ -43,10 +43,10 @@ type Filter struct {
 	keys    *Keys
 	from    kafka.Offset // keys were learned of [from, to)
 	to      kafka.Offset
-	aborted map[kafka.ProducerID][]Aborted // by First
-	markers map[kafka.Offset]bool          // of aborted
-	seen    map[kafka.ProducerID]bool      // a batch of its open transaction came by
-	open    map[kafka.ProducerID]bool      // of what was learned: a transaction without its marker
+	aborted map[kafka.ProducerID][]Aborted    // by First
+	markers map[kafka.Offset]bool             // of aborted
+	seen    map[kafka.ProducerID]bool         // a batch of its open transaction came by
+	open    map[kafka.ProducerID]kafka.Offset // of what was learned: a transaction without its marker; its end if it is known to be aborted
 	scratch []batch.Record
 
 	// Unreadable counts batches that stay as they are because their records cannot be read.
@@ -60,7 +60,7 @@ func NewFilter(facts Facts, from kafka.Offset) *Filter {
 	f := &Filter{
 		facts: facts, keys: NewKeys(facts.KeyBytes), from: from, to: from,
 		aborted: map[kafka.ProducerID][]Aborted{}, markers: map[kafka.Offset]bool{}, seen: map[kafka.ProducerID]bool{},
-		open: map[kafka.ProducerID]bool{},
+		open: map[kafka.ProducerID]kafka.Offset{},
 	}
 	for _, a := range facts.Aborted {
 		f.aborted[a.Producer] = append(f.aborted[a.Producer], a)
@@ -93,15 +93,19 @@ func (f *Filter) Learn(b batch.Batch) bool {
 	case b.IsControl():
 		delete(f.open, b.ProducerID())
 	case b.IsTransactional() && b.Count() > 0:
-		f.open[b.ProducerID()] = true
+		f.open[b.ProducerID()] = kafka.NoOffset
+		if a, is := f.abortedOf(b); is {
+			f.open[b.ProducerID()] = a.Last
+		}
 	}
 	f.to = b.NextOffset()
 	return true
 }
 
-// Undecided are the producers whose transactions reach past To: what becomes of their records below it is decided by markers above. The
+// Undecided are the producers whose transactions reach past To: what becomes of their records below it is decided above. With each comes
+// the offset (inclusive) that its transaction was aborted at, by a marker or a jump; NoOffset for one whose marker is to be looked for. The
 // map is the caller's.
-func (f *Filter) Undecided() map[kafka.ProducerID]bool { return maps.Clone(f.open) }
+func (f *Filter) Undecided() map[kafka.ProducerID]kafka.Offset { return maps.Clone(f.open) }
 
 // To is the end, exclusive, of what was learned: nothing at or above it is touched, and no record at or
 // above it was used as a newer value.
@@ -121,8 +125,14 @@ func (f *Filter) records(b batch.Batch) (records []batch.Record, ok bool) {
 
 // isAborted reports whether the batch belongs to an aborted transaction.
 func (f *Filter) isAborted(b batch.Batch) bool {
+	_, is := f.abortedOf(b)
+	return is
+}
+
+// abortedOf is the aborted transaction that the batch belongs to.
+func (f *Filter) abortedOf(b batch.Batch) (a Aborted, is bool) {
 	if !b.IsTransactional() || b.IsControl() {
-		return false
+		return a, false
 	}
 	list := f.aborted[b.ProducerID()]
 	i, found := slices.BinarySearchFunc(list, b.BaseOffset(), func(a Aborted, at kafka.Offset) int { return cmp.Compare(a.First, at) })
@@ -130,7 +140,10 @@ func (f *Filter) isAborted(b batch.Batch) bool {
 		i--
 	}
 	// A batch that reaches past the end is of the transaction that a jump of the mirror cut in two: what is left of it is decided later.
-	return i >= 0 && b.LastOffset() <= list[i].Last
+	if i < 0 || b.LastOffset() > list[i].Last {
+		return a, false
+	}
+	return list[i], true
 }
 
 // Place says where a batch stands.
