@@ -12,6 +12,7 @@ import (
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/kafka/batch"
 	"github.com/hawserio/hawser/meta"
+	"github.com/hawserio/hawser/store/storetest"
 )
 
 func TestMirrorKeepsBytes(t *testing.T) {
@@ -344,6 +345,31 @@ func TestD5_LogStartPassesAnOpenTransaction(t *testing.T) {
 	}
 	b.mustMirror(0, markerBatch(4, 0, y, 0, batch.Commit, 1), made{base: 5, id: x, txn: true, sequence: 1}.build(t))
 	wantOffsets(t, b.p(0), 3, 5, 6, 6)
+}
+
+// A snapshot of the producers' state may be older than the log start: what lay between has ended its transactions and used up its sequences.
+func TestD9_ASnapshotFromBelowTheLogStartIsNotUsed(t *testing.T) {
+	mem := storetest.NewMemory()
+	b := newBedOver(t, meta.RoleOpen, 1, mem)
+	x, y := ownID(1), ownID(2)
+	b.produce(0, made{id: x, txn: true})
+	b.produce(0, made{id: y})
+	p := b.p(0)
+	p.mu.Lock()
+	end, content := p.derived.end, p.derived.encode()
+	p.mu.Unlock()
+	b.must(p.saveSnapshot(end, content))
+	b.must(errOf(p.AppendMarker(t.Context(), x, 0, batch.Commit, 1)))
+	b.produce(0, made{id: y, sequence: 1})
+	b.produce(0, made{id: y, sequence: 2})
+	b.must(errOf(p.DeleteRecords(5)))
+	crashed := mem.Crash(1)
+	b.must(b.Owner.Close())
+	b.store = crashed
+	b.open()
+	wantOffsets(t, b.p(0), 5, 5, 5, 5)
+	b.produce(0, made{id: y, sequence: 3})
+	wantOffsets(t, b.p(0), 5, 6, 6, 6)
 }
 
 // The log start may lie in a batch, whose producer and transaction count from there on.

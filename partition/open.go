@@ -145,7 +145,8 @@ func (p *Partition) rebuild(jumps []meta.Jump) error {
 	if err != nil {
 		return err
 	}
-	if d == nil {
+	if d == nil || d.end < start {
+		// What lay between such a snapshot and the log start is gone, and may have ended its transactions and used up its sequences.
 		d = newDerived(start)
 		p.unsaved = p.log.Size()
 	}
