@@ -3,6 +3,8 @@ package sim
 import (
 	"testing"
 	"testing/synctest"
+
+	"github.com/hawserio/hawser/kafka"
 )
 
 // TestT3_EndWaitsForWhatIsToldOfDeletions has a mirror of a compacted topic come back after two hours and take what it lacks in few steps: before
@@ -37,4 +39,24 @@ func TestT3_EndWaitsForWhatIsToldOfDeletions(t *testing.T) {
 // quietPair is two clusters to which nothing happens by itself.
 func quietPair() profile {
 	return profile{layout: pair, crashes: 1 << 30, losses: 1 << 30, doubles: 1 << 30, segment: segmentFull, turns: true}
+}
+
+// TestT8_ClampToAnEndThatIsNotSyncedYet stops a mirror that is copied again, whose groups stand where the copy has not come to: what they are
+// lowered to is shown when the stop has synced it.
+func TestT8_ClampToAnEndThatIsNotSyncedYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(Options{Seed: 1}, func(p *profile) { *p = quietPair() })
+		defer w.close()
+		w.calm = true
+		a := w.clusters[0]
+		a.setCommit("g1", 0, commit{offset: 3, cut: true})
+		a.clamp([]kafka.Offset{a.part(0).Offsets().HighWatermark + 1, 0, 0})
+		if got := a.topic.groups["g1"][0]; got.offset != 1 || !got.cut {
+			t.Errorf("above what is shown: %+v", got)
+		}
+		a.clamp([]kafka.Offset{a.part(0).Offsets().HighWatermark, 0, 0})
+		if got := a.topic.groups["g1"][0]; got.offset != 0 || got.cut {
+			t.Errorf("at what is shown: %+v", got)
+		}
+	})
 }

@@ -10,7 +10,7 @@ import (
 // TestPlanted runs schedules until the fault that HAWSER_PLANT names is found. It fails then, as every test of a planted fault does.
 func TestPlanted(t *testing.T) {
 	if os.Getenv("HAWSER_SCHEDULES") == "" {
-		t.Setenv("HAWSER_SCHEDULES", "10000")
+		t.Setenv("HAWSER_SCHEDULES", "20000")
 	}
 	n := schedules(t)
 	if os.Getenv("HAWSER_PLANT") == "" {

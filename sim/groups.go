@@ -49,7 +49,8 @@ func (c *cluster) clamp(ends []kafka.Offset) {
 	for _, group := range groupNames {
 		for p, have := range c.topic.groups[group] {
 			if p < len(ends) && have.offset > ends[p] {
-				have.offset, have.cut, have.synced = ends[p], false, false
+				// An end that a stop is still to sync is shown before anybody reads up to it.
+				have.offset, have.cut, have.synced = ends[p], have.cut && ends[p] > c.part(int32(p)).Offsets().HighWatermark, false
 				c.setCommit(group, int32(p), have)
 			}
 		}
