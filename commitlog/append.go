@@ -104,8 +104,11 @@ func (l *Log) writable(bs batch.Batches, cfg Config, now time.Time) (*segment, e
 	l.writeback = 0
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// The first segment of all needs no checkpoint to be known by: it is sound to keep whatever it holds, and the mark says
+	// what of it was synced. So a partition's first record waits for two writes of names less.
+	l.stale = l.stale || len(l.segs) > 0 || base > l.start
 	l.segs = append(l.segs, g)
-	l.newNames, l.stale, l.changed = true, true, true
+	l.newNames, l.changed = true, true
 	return g, nil
 }
 

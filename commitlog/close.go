@@ -62,10 +62,12 @@ func (l *Log) settleForClose() error {
 			if err := l.flushIndex(g, st, *idx, durable); err != nil {
 				return err
 			}
+			if len(idx.offsets)+len(idx.times) > 0 { // their files may be new
+				if err := l.dir.SyncDir(); err != nil {
+					return err
+				}
+			}
 		}
-	}
-	if err := l.dir.SyncDir(); err != nil {
-		return err
 	}
 	return l.writeCheckpoint(l.snapshotOf(segs))
 }

@@ -84,7 +84,7 @@ func (o *opening) readSegment(g *segment, size, floor int64, last bool) (good in
 // cutOff reports whether a segment of which nothing is known to be synced does not go on where the one
 // before it ends. It is named by that end: so what it holds comes after a lost tail, or after
 // a hole that no segment can span, and goes. Nothing is lost that was synced: the
-// sync of a new segment's first byte writes a checkpoint that names it.
+// sync of a new segment's first byte writes a checkpoint that names it, unless it is the first of all and begins where the log does.
 func (o *opening) cutOff(base kafka.Offset) bool {
 	switch {
 	case o.spoilt:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hawserio/hawser/commitlog"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/store/storetest"
 )
@@ -30,6 +31,12 @@ func TestTraces(t *testing.T) {
 			r.step("close", func() { r.ok(r.log.Close()) })
 			r.step("open", func() { r.open(small) })
 			r.step("close what was not changed", func() { r.ok(r.log.Close()) })
+		},
+		"first_record": func(r *tracer) { // ten thousand partitions may get theirs at once
+			r.log.Configure(commitlog.Config{})
+			r.step("append to a new log", func() { r.fill(1, 1) })
+			r.step("sync", r.sync)
+			r.step("close", func() { r.ok(r.log.Close()) })
 		},
 		"truncate_into_an_older_segment": func(r *tracer) {
 			r.fill(24, 1)

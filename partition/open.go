@@ -60,7 +60,21 @@ func (o *Owner) open(topic *meta.Topic, states *meta.Partitions, cfg TopicConfig
 		}
 		todo = append(todo, o.closedPartition(id, topic.Name, &cfg, states.List[n]))
 	}
-	err := o.inParallel(todo, func(p *Partition) error {
+	o.openAll(todo)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return errors.New("open partitions: the owner is closed")
+	}
+	for _, p := range todo {
+		o.partitions[p.id] = p
+	}
+	return nil
+}
+
+// openAll opens partitions that nobody can find yet; each has its own error.
+func (o *Owner) openAll(list []*Partition) {
+	_ = o.inParallel(list, func(p *Partition) error {
 		if err := p.open(); err != nil {
 			p.fail(err)
 		} else if p.again {
@@ -68,15 +82,15 @@ func (o *Owner) open(topic *meta.Topic, states *meta.Partitions, cfg TopicConfig
 		}
 		return nil
 	})
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed {
-		return errors.Join(err, errors.New("open partitions: the owner is closed"))
+	st, ok := o.store.(store.DirMaker)
+	if !ok {
+		return
 	}
-	for _, p := range todo {
-		o.partitions[p.id] = p
+	if err := st.SyncNames(); err != nil {
+		for _, p := range list {
+			p.fail(p.storageError("make the directory", err))
+		}
 	}
-	return err
 }
 
 // closedPartition is a partition that open has still to open.
@@ -97,12 +111,20 @@ func (o *Owner) closedPartition(id kafka.PartitionID, topic string, cfg *TopicCo
 	return p
 }
 
+// dir opens a partition's directory; one that is new is durable after openAll where the store can do that for many at once.
+func (o *Owner) dir(id kafka.PartitionID) (store.Dir, error) {
+	if st, ok := o.store.(store.DirMaker); ok {
+		return st.NewDir(id)
+	}
+	return o.store.Dir(id)
+}
+
 // open recovers the log and carries out what the entry says.
 func (p *Partition) open() error {
 	if why := p.owner.withholds(p.id); why != nil {
 		return p.storageError("open the directory", why)
 	}
-	dir, err := p.owner.store.Dir(p.at)
+	dir, err := p.owner.dir(p.at)
 	if err != nil {
 		p.lacked = store.Lacks(err)
 		return p.storageError("open the directory", err)

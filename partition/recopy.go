@@ -47,9 +47,7 @@ func (o *Owner) OpenCopy(id kafka.PartitionID, copied kafka.TopicID, entry meta.
 		_ = old.close(old.Err()) // it failed before, and says so
 	}
 	p := o.closedPartition(at, of.name.Topic+" (copy)", of.cfg.Load(), entry)
-	if err := p.open(); err != nil {
-		p.fail(err)
-	}
+	o.openAll([]*Partition{p})
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {

@@ -57,6 +57,13 @@ type Filer interface {
 	OneMoreFile() error
 }
 
+// DirMaker is a Store that makes many directories at the price of one.
+type DirMaker interface {
+	// NewDir is Dir, but a directory that it makes may be lost in a crash until SyncNames has returned.
+	NewDir(kafka.PartitionID) (Dir, error)
+	SyncNames() error
+}
+
 // Store holds the directories of partitions and of topics that are set aside.
 type Store interface {
 	// Partitions lists every partition directory found, in no order.

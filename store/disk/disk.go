@@ -42,13 +42,20 @@ type Store struct {
 	space func(dir string) (total, free int64, err error)
 	names func(dir string) (total, free int64, err error) // how many files the volume may hold and still takes
 
+	made        atomic.Int64 // directories made since Open
+	namesMu     sync.Mutex
+	namesSynced int64 // how many of them have durable names; guarded by namesMu
+
 	mu sync.Mutex
 	// nodes has a row for each path that is open: so Cut knows whether somebody would notice. Guarded by mu.
 	nodes map[string]*node
 	hints *hints
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store    = (*Store)(nil)
+	_ store.DirMaker = (*Store)(nil)
+)
 
 // Open opens the directory, making it if it is not there, and locks it against a
 // second process. It refuses a directory that a newer version has written.
@@ -64,7 +71,8 @@ func Open(root string) (*Store, error) {
 	if err := s.checkFormat(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	if err := s.finishRemovals(); err != nil {
+	// A process that was killed may have left names that are not durable yet: they would be taken for such.
+	if err := errors.Join(s.finishRemovals(), syncDir(root)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -140,16 +148,48 @@ func (s *Store) path(id kafka.PartitionID) string { return filepath.Join(s.root,
 
 // Dir opens a partition's directory and makes it if need be.
 func (s *Store) Dir(id kafka.PartitionID) (store.Dir, error) {
+	dir, err := s.dir(id)
+	if err == nil {
+		err = s.SyncNames()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make partition directory: %w", err)
+	}
+	return dir, nil
+}
+
+// NewDir is Dir without a sync of its name, which SyncNames does for many.
+func (s *Store) NewDir(id kafka.PartitionID) (store.Dir, error) {
+	dir, err := s.dir(id)
+	if err != nil {
+		return nil, fmt.Errorf("make partition directory: %w", err)
+	}
+	return dir, nil
+}
+
+// SyncNames makes the names of partitions' directories durable. It costs nothing where no directory was made.
+func (s *Store) SyncNames() error {
+	s.namesMu.Lock()
+	defer s.namesMu.Unlock()
+	made := s.made.Load()
+	if made == s.namesSynced {
+		return nil
+	}
+	if err := syncDir(s.root); err != nil {
+		return err
+	}
+	s.namesSynced = made
+	return nil
+}
+
+func (s *Store) dir(id kafka.PartitionID) (*Dir, error) {
 	path := s.path(id)
 	err := os.Mkdir(path, 0o755)
-	switch {
-	case errors.Is(err, os.ErrExist):
-	case err != nil:
-		return nil, fmt.Errorf("make partition directory: %w", err)
-	default:
-		if err := syncDir(s.root); err != nil {
-			return nil, fmt.Errorf("make partition directory: %w", err)
-		}
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	if err == nil {
+		s.made.Add(1)
 	}
 	return &Dir{store: s, path: path}, nil
 }
