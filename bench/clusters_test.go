@@ -152,12 +152,30 @@ func startHawser(t *testing.T, bootstrap string, settings ...string) *hawser {
 	if binary == "" {
 		t.Fatal("HAWSER_BIN is not set: run this with make bench")
 	}
+	return startBinary(t, binary, bootstrap, settings...)
+}
+
+// startBinary is startHawser of another binary.
+func startBinary(t *testing.T, binary, bootstrap string, settings ...string) *hawser {
+	t.Helper()
 	h := &hawser{dir: t.TempDir()}
 	args := []string{"serve", "--data", filepath.Join(h.dir, "data"), "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"}
 	for _, setting := range settings {
 		args = append(args, "--set", setting)
 	}
 	h.process = startProcess(t, filepath.Join(h.dir, "log"), binary, args...)
+	h.ready(t)
+	h.client = client(t, h.kafka)
+	if bootstrap == "" {
+		return h
+	}
+	h.post(t, "/links?link_name=east", map[string]any{"configs": []map[string]string{{"name": "bootstrap.servers", "value": bootstrap}}})
+	return h
+}
+
+// ready waits until it serves and is where its Kafka door is.
+func (h *hawser) ready(t *testing.T) string {
+	t.Helper()
 	eventually(t, startWithin, "hawser is ready", func(context.Context) (bool, string) {
 		if h.ended() {
 			t.Fatalf("hawser ended:\n%s", h.tail())
@@ -170,12 +188,7 @@ func startHawser(t *testing.T, bootstrap string, settings ...string) *hawser {
 		h.kafka, h.cluster = string(found[1]), fmt.Sprintf("http://%s/kafka/v3/clusters/%s", found[2], found[3])
 		return true, ""
 	})
-	h.client = client(t, h.kafka)
-	if bootstrap == "" {
-		return h
-	}
-	h.post(t, "/links?link_name=east", map[string]any{"configs": []map[string]string{{"name": "bootstrap.servers", "value": bootstrap}}})
-	return h
+	return h.kafka
 }
 
 // mirror orders a mirror of a topic.

@@ -93,14 +93,25 @@ func cpuSeconds(t *testing.T, pids ...int) float64 {
 // peakMB is the most memory that a process has had resident, in MB.
 func peakMB(t *testing.T, pid int) float64 {
 	t.Helper()
+	return memoryMB(t, pid, "VmHWM:")
+}
+
+// residentMB is what memory a process has resident now, in MB.
+func residentMB(t *testing.T, pid int) float64 {
+	t.Helper()
+	return memoryMB(t, pid, "VmRSS:")
+}
+
+func memoryMB(t *testing.T, pid int, which string) float64 {
+	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	_, rest, _ := strings.Cut(string(text), which)
 	kb, err := strconv.ParseFloat(strings.Fields(rest + " ?")[0], 64)
 	if err != nil {
-		t.Fatalf("read VmHWM of %d: %v", pid, err)
+		t.Fatalf("read %s of %d: %v", which, pid, err)
 	}
 	return kb * 1024 / 1e6
 }
