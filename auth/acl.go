@@ -5,6 +5,7 @@ package auth
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -200,19 +201,25 @@ func parseOperation(word string) (kmsg.ACLOperation, error) {
 	return kmsg.ACLOperation(number), err
 }
 
+// CheckOperation says, as INVALID_REQUEST, that an ACL's operation is none of its resource's. Such an ACL has no effect; Kafka
+// takes it, and so do we from Kafka's clients.
+func CheckOperation(acl meta.ACL) error {
+	kind, _ := kmsg.ParseACLResourceType(acl.ResourceType)
+	op, err := parseOperation(acl.Operation)
+	if err == nil && (op == kmsg.ACLOperationAll || slices.Contains(operations[kind], op)) {
+		return nil
+	}
+	return kafka.Errorf(kafka.InvalidRequest, "Operation %s does not apply to resources of type %s.", acl.Operation, acl.ResourceType)
+}
+
 // CheckACL says what is wrong with an ACL that is to be made, as INVALID_REQUEST.
 func CheckACL(acl meta.ACL) error {
 	bad := func(format string, args ...any) error { return kafka.Errorf(kafka.InvalidRequest, format, args...) }
 	kind, err := kmsg.ParseACLResourceType(acl.ResourceType)
-	allowed, known := operations[kind]
-	if err != nil || !known {
+	if err != nil || operations[kind] == nil {
 		return bad("Resource type %s cannot have an ACL; it must be TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN or USER.", acl.ResourceType)
 	}
 	op, err := parseOperation(acl.Operation)
-	valid := err == nil && op == kmsg.ACLOperationAll
-	for _, o := range allowed {
-		valid = valid || err == nil && o == op
-	}
 	name, _, _ := strings.Cut(acl.Principal, ":")
 	switch {
 	case acl.PatternType != kmsg.ACLResourcePatternTypeLiteral.String() && acl.PatternType != kmsg.ACLResourcePatternTypePrefixed.String():
@@ -221,8 +228,8 @@ func CheckACL(acl meta.ACL) error {
 		return bad("The resource name is empty; '*' stands for every name.")
 	case kind == kmsg.ACLResourceTypeCluster && acl.Resource != ClusterName:
 		return bad("The cluster's resource name is %s, not '%s'.", ClusterName, acl.Resource)
-	case !valid:
-		return bad("Operation %s does not apply to resources of type %s.", acl.Operation, acl.ResourceType)
+	case err != nil || op == kmsg.ACLOperationUnknown || op == kmsg.ACLOperationAny:
+		return bad("Operation %s cannot be stored; it must be ALL or one that the resource knows.", acl.Operation)
 	case acl.Permission != kmsg.ACLPermissionTypeAllow.String() && acl.Permission != kmsg.ACLPermissionTypeDeny.String():
 		return bad("Permission %s cannot be stored; it must be ALLOW or DENY.", acl.Permission)
 	case !strings.Contains(acl.Principal, ":") || name == "" || strings.HasSuffix(acl.Principal, ":"):

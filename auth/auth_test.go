@@ -123,7 +123,6 @@ func TestC43_ACLsThatCannotBe(t *testing.T) {
 		"type ANY":                  func(a *meta.ACL) { a.ResourceType = "ANY" },
 		"no resource":               func(a *meta.ACL) { a.Resource = "" },
 		"operation ANY":             func(a *meta.ACL) { a.Operation = "ANY" },
-		"operation of another type": func(a *meta.ACL) { a.Operation = "CLUSTER_ACTION" },
 		"permission ANY":            func(a *meta.ACL) { a.Permission = "ANY" },
 		"cluster of another name":   func(a *meta.ACL) { a.ResourceType, a.Operation, a.Resource = "CLUSTER", "ALTER", "orders" },
 		"no host":                   func(a *meta.ACL) { a.Host = "" },
@@ -132,6 +131,10 @@ func TestC43_ACLsThatCannotBe(t *testing.T) {
 		if spoil(&bad); !errors.Is(auth.CheckACL(bad), kafka.InvalidRequest) {
 			t.Errorf("%s: %v, want INVALID_REQUEST", name, auth.CheckACL(bad))
 		}
+	}
+	odd := *good
+	if odd.Operation = "CLUSTER_ACTION"; auth.CheckACL(odd) != nil || !errors.Is(auth.CheckOperation(odd), kafka.InvalidRequest) || auth.CheckOperation(*good) != nil {
+		t.Errorf("an operation of another type: %v, %v", auth.CheckACL(odd), auth.CheckOperation(odd))
 	}
 }
 
@@ -197,6 +200,27 @@ func TestSCRAMLoginByAStrangersClient(t *testing.T) {
 	stranger, _ := scram.SHA256.NewClient("nobody", "x", "")
 	if logIn(t, logins, stranger.NewConversation()) {
 		t.Error("an unknown user is logged in")
+	}
+}
+
+// As from Apache Kafka 4.1, but that two mechanisms of one user are two credentials.
+func TestCredentialsAlteredTwiceAreRefused(t *testing.T) {
+	k, m := keeper(t)
+	made := func(user string, mechanism int8) kmsg.AlterUserSCRAMCredentialsRequestUpsertion {
+		return kmsg.AlterUserSCRAMCredentialsRequestUpsertion{Name: user, Mechanism: mechanism, Iterations: 4096, Salt: []byte("salt"), SaltedPassword: []byte("salted")}
+	}
+	rq := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
+	rq.Upsertions = []kmsg.AlterUserSCRAMCredentialsRequestUpsertion{made("alice", 1), made("alice", 1), made("bob", 1), made("bob", 2), made("carol", 1)}
+	rq.Deletions = []kmsg.AlterUserSCRAMCredentialsRequestDeletion{{Name: "carol", Mechanism: 1}}
+	want := map[string]kafka.ErrorCode{"alice": kafka.DuplicateResource, "bob": kafka.None, "carol": kafka.DuplicateResource}
+	for _, r := range k.AlterUserSCRAMCredentials(context.Background(), rq).Results {
+		if kafka.ErrorCode(r.ErrorCode) != want[r.User] {
+			t.Errorf("%s: %v, want %v", r.User, kafka.ErrorCode(r.ErrorCode), want[r.User])
+		}
+		delete(want, r.User)
+	}
+	if len(want) > 0 || len(m.Image().Scrams) != 2 {
+		t.Errorf("without an answer: %v; %d credentials are stored", want, len(m.Image().Scrams))
 	}
 }
 

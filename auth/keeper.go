@@ -221,9 +221,10 @@ func (k *Keeper) Remove(ctx context.Context, f Filter) ([]*meta.ACL, error) {
 	}
 }
 
-// DeleteACLs implements handler.Security.
+// DeleteACLs implements handler.Security. An ACL that several filters mean is in the answer to each, as in Kafka.
 func (k *Keeper) DeleteACLs(ctx context.Context, rq *kmsg.DeleteACLsRequest) *kmsg.DeleteACLsResponse {
 	resp := rq.ResponseKind().(*kmsg.DeleteACLsResponse)
+	var gone []*meta.ACL
 	for _, in := range rq.Filters {
 		result := kmsg.NewDeleteACLsResponseResult()
 		f := Filter{
@@ -237,6 +238,9 @@ func (k *Keeper) DeleteACLs(ctx context.Context, rq *kmsg.DeleteACLsRequest) *km
 		var removed []*meta.ACL
 		if err == nil {
 			removed, err = k.Remove(ctx, f)
+			before := slices.DeleteFunc(slices.Clone(gone), func(acl *meta.ACL) bool { return !f.Matches(acl) })
+			gone = append(gone, removed...)
+			removed = append(removed, before...)
 		}
 		result.ErrorCode, result.ErrorMessage = int16(kafka.CodeOf(err)), kafka.MessageOf(err)
 		for _, acl := range removed {

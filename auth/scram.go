@@ -103,40 +103,58 @@ func credentials(user, mechanism string, salt, salted []byte, iterations int32) 
 }
 
 // AlterUserSCRAMCredentials implements handler.Security (KIP-554). Users are changed
-// one by one; what is wrong with one does not keep the others.
+// one by one; what is wrong with one does not keep the others. Other than in Kafka, a user's two mechanisms may be changed by one request.
 func (k *Keeper) AlterUserSCRAMCredentials(ctx context.Context, rq *kmsg.AlterUserSCRAMCredentialsRequest) *kmsg.AlterUserSCRAMCredentialsResponse {
 	resp := rq.ResponseKind().(*kmsg.AlterUserSCRAMCredentialsResponse)
 	changes := map[string][]func(*meta.Image) (meta.Change, error){}
 	var users []string
-	add := func(user string, change func(*meta.Image) (meta.Change, error)) {
+	type credential struct {
+		user      string
+		mechanism int8
+	}
+	seen := map[credential]bool{}
+	twice := map[string]error{}
+	add := func(user string, mechanism int8, change func(*meta.Image) (meta.Change, error)) {
+		if seen[credential{user, mechanism}] {
+			twice[user] = kafka.Errorf(kafka.DuplicateResource, "A user credential cannot be altered twice in the same request: %s", user)
+		}
+		seen[credential{user, mechanism}] = true
 		if changes[user] == nil {
 			users = append(users, user)
 		}
 		changes[user] = append(changes[user], change)
 	}
 	for _, in := range rq.Deletions {
-		add(in.Name, func(img *meta.Image) (meta.Change, error) { return deletion(img, in.Name, in.Mechanism) })
+		add(in.Name, in.Mechanism, func(img *meta.Image) (meta.Change, error) { return deletion(img, in.Name, in.Mechanism) })
 	}
 	for _, in := range rq.Upsertions {
-		add(in.Name, func(*meta.Image) (meta.Change, error) { return upsertion(in) })
+		add(in.Name, in.Mechanism, func(*meta.Image) (meta.Change, error) { return upsertion(in) })
 	}
 	for _, user := range users {
-		err := k.records.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
-			var list []meta.Change
-			for _, change := range changes[user] {
-				c, err := change(img)
-				if err != nil {
-					return nil, err
-				}
-				list = append(list, c)
-			}
-			return list, nil
-		})
+		err := twice[user]
+		if err == nil {
+			err = k.alterUser(ctx, changes[user])
+		}
 		result := kmsg.NewAlterUserSCRAMCredentialsResponseResult()
 		result.User, result.ErrorCode, result.ErrorMessage = user, int16(kafka.CodeOf(err)), kafka.MessageOf(err)
 		resp.Results = append(resp.Results, result)
 	}
 	return resp
+}
+
+// alterUser makes all of a user's changes, or none.
+func (k *Keeper) alterUser(ctx context.Context, changes []func(*meta.Image) (meta.Change, error)) error {
+	return k.records.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
+		var list []meta.Change
+		for _, change := range changes {
+			c, err := change(img)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, c)
+		}
+		return list, nil
+	})
 }
 
 func deletion(img *meta.Image, user string, number int8) (meta.Change, error) {

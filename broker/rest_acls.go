@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/hawserio/hawser/auth"
@@ -60,7 +61,7 @@ func (r *restACLs) CreateACLs(ctx context.Context, acls []rest.ACL) error {
 			ResourceType: a.ResourceType, Resource: a.ResourceName, PatternType: a.PatternType,
 			Principal: a.Principal, Host: a.Host, Operation: a.Operation, Permission: a.Permission,
 		}
-		if err := auth.CheckACL(*made); err != nil {
+		if err := cmp.Or(auth.CheckACL(*made), auth.CheckOperation(*made)); err != nil {
 			return err
 		}
 		list = append(list, made)

@@ -153,14 +153,15 @@ func Synonyms(topicKey string) []Synonym {
 func TopicDefaults(broker ...map[string]string) map[string]string {
 	defaults := map[string]string{}
 	for _, k := range Topic.keys {
-		if value, ok := topicDefault(k.Name, broker); ok {
+		if value, ok := TopicDefault(k.Name, broker...); ok {
 			defaults[k.Name] = value
 		}
 	}
 	return defaults
 }
 
-func topicDefault(topicKey string, broker []map[string]string) (string, bool) {
+// TopicDefault is what TopicDefaults has for one key, and whether it has it.
+func TopicDefault(topicKey string, broker ...map[string]string) (string, bool) {
 	for _, s := range Synonyms(topicKey) {
 		for _, layer := range broker {
 			value, ok := layer[s.Name]

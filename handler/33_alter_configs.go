@@ -75,6 +75,8 @@ func (c *call) alter(ctx context.Context, r resource, validateOnly bool, change 
 		err = c.alterBroker(ctx, r.name, validateOnly, change)
 	case kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
 		err = c.alterNamed(ctx, r, validateOnly, change)
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		err = c.alterLogger(r.name)
 	default:
 		err = errResourceType(r.kind)
 	}
@@ -82,6 +84,17 @@ func (c *call) alter(ctx context.Context, r resource, validateOnly bool, change 
 		return nil
 	}
 	return err
+}
+
+// alterLogger refuses as Kafka refuses a logger that it does not have.
+func (c *call) alterLogger(broker string) error {
+	if !c.clusterAllowed(kmsg.ACLOperationAlterConfigs) {
+		return errClusterDenied
+	}
+	if err := c.brokerResource(broker); err != nil {
+		return err
+	}
+	return kafka.Errorf(kafka.InvalidConfig, "There are no loggers here whose level could be changed.")
 }
 
 func (c *call) alterTopic(ctx context.Context, name string, validateOnly bool, change func(map[string]string) (map[string]string, error)) error {

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -266,6 +267,37 @@ func TestC89_DescribeConfigs(t *testing.T) {
 	}
 }
 
+// What Apache Kafka 4.1 answers where a topic's default comes from a broker config of another unit.
+func TestC89_DescribeConfigsOfOtherUnits(t *testing.T) {
+	w := newFullWorld(t).serve()
+	w.make("t", 1, nil)
+	c := w.dial()
+	check := func(when, value string, source kmsg.ConfigSource, names ...string) {
+		t.Helper()
+		got := only(t, describe(c, topicKind, "t", "retention.ms"))
+		var from []string
+		for _, s := range got.ConfigSynonyms {
+			from = append(from, s.Name)
+		}
+		if *got.Value != value || got.Source != source || !slices.Equal(from, names) {
+			t.Errorf("%s: %s of %v from %q, want %s of %v from %q", when, *got.Value, got.Source, from, value, source, names)
+		}
+	}
+	check("unset", "604800000", kmsg.ConfigSourceDefaultConfig)
+	w.mu.Lock()
+	w.node = map[string]string{"log.retention.hours": "2"}
+	w.mu.Unlock()
+	check("hours", "7200000", kmsg.ConfigSourceDefaultConfig)
+	if r := alter(c, brokerKind, "", kmsg.IncrementalAlterConfigOpSet, "log.retention.ms", "5000"); r.ErrorCode != 0 {
+		t.Fatalf("%v", *r.ErrorMessage)
+	}
+	check("both", "5000", kmsg.ConfigSourceDynamicDefaultBrokerConfig, "log.retention.ms", "log.retention.hours")
+	if r := alter(c, topicKind, "t", kmsg.IncrementalAlterConfigOpSet, "retention.ms", "7"); r.ErrorCode != 0 {
+		t.Fatalf("%v", *r.ErrorMessage)
+	}
+	check("the topic's own", "7", kmsg.ConfigSourceDynamicTopicConfig, "retention.ms", "log.retention.ms", "log.retention.hours")
+}
+
 func TestC89_AlterConfigs(t *testing.T) {
 	w := newFullWorld(t).serve()
 	w.make("t", 1, map[string]string{"retention.ms": "1", "segment.ms": "5000"})
@@ -296,6 +328,9 @@ func TestC89_AlterConfigs(t *testing.T) {
 		if got := set()[tc.key]; got != tc.value {
 			t.Errorf("%s: %s=%q, want %q", tc.name, tc.key, got, tc.value)
 		}
+	}
+	if r := alter(c, kmsg.ConfigResourceTypeBrokerLogger, "1", kmsg.IncrementalAlterConfigOpSet, "no.such", "INFO"); r.ErrorCode != int16(kafka.InvalidConfig) {
+		t.Errorf("a logger's level: error %d", r.ErrorCode)
 	}
 	if r := alter(c, brokerKind, "1", kmsg.IncrementalAlterConfigOpSet, "num.partitions", "3"); r.ErrorCode != int16(kafka.InvalidRequest) {
 		t.Errorf("a broker config that is not dynamic: error %d", r.ErrorCode)

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,10 @@ func (s *Server) topicEntries(set map[string]string) []entry {
 		if value, ok := set[key.Name]; ok {
 			found = append(found, synonym{key.Name, &value, kmsg.ConfigSourceDynamicTopicConfig})
 		}
+		if units := config.Synonyms(key.Name); len(units) > 1 {
+			list = append(list, ofUnits(key, append(found, fromUnits(broker, units)...), broker))
+			continue
+		}
 		if key.BrokerKey != "" {
 			found = append(found, lookUp(broker, key.BrokerKey)...)
 		}
@@ -58,6 +63,38 @@ func (s *Server) topicEntries(set map[string]string) []entry {
 		list = append(list, entryOf(key, found))
 	}
 	return list
+}
+
+// fromUnits looks up a topic config's default where broker configs of several units give it, as log.retention.ms and
+// log.retention.hours. As in Kafka nothing counts as a source that stands before the first value of the same unit.
+func fromUnits(broker []layer, units []config.Synonym) (found []synonym) {
+	for _, l := range broker {
+		for _, unit := range units {
+			found = append(found, lookUp([]layer{l}, unit.Name)...)
+		}
+	}
+	for _, unit := range units {
+		if key, ok := config.Broker.Key(unit.Name); ok && !key.Unset {
+			found = append(found, synonym{unit.Name, &key.Default, kmsg.ConfigSourceDefaultConfig})
+		}
+	}
+	same := func(s synonym) bool { return s.name == units[0].Name }
+	if first := slices.IndexFunc(found, same); first >= 0 {
+		return found[first:]
+	}
+	return nil
+}
+
+// ofUnits is entryOf for such a config: a value in another unit is a default that has no source.
+func ofUnits(key config.Key, found []synonym, broker []layer) entry {
+	if len(found) > 0 {
+		return entry{key: key, value: found[0].value, source: found[0].source, synonyms: found}
+	}
+	value := key.Default
+	if set, ok := config.TopicDefault(key.Name, broker[0].values, broker[1].values, broker[2].values); ok {
+		value = set
+	}
+	return entry{key: key, value: &value, source: kmsg.ConfigSourceDefaultConfig}
 }
 
 // brokerEntries are all configs of this broker.
