@@ -171,7 +171,10 @@ func (a *app) explain(err error) string {
 	var refused *client.Error
 	if errors.As(err, &refused) {
 		text := cleanLines(err.Error())
-		if refused.Status == 401 {
+		if refused.Status == 401 || refused.Status == 403 && strings.Contains(text, "User:ANONYMOUS") {
+			if refused.Status == 403 {
+				text += "\nYou are not logged in."
+			}
 			text += fmt.Sprintf("\nGive a SASL user of the cluster with --user or %s, and its password with %s.", envUser, envPassword)
 		}
 		return text

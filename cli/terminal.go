@@ -38,6 +38,21 @@ func terminalSize(stream any) (width, height int) {
 	return usualWidth, usualHeight
 }
 
+// withoutEcho keeps a terminal from showing what is typed, until the answer is called.
+func withoutEcho(file *os.File) (again func()) {
+	fd := int(file.Fd())
+	before, err := unix.IoctlGetTermios(fd, getTermios)
+	if err != nil {
+		return func() {}
+	}
+	quiet := *before
+	quiet.Lflag &^= unix.ECHO
+	if err := unix.IoctlSetTermios(fd, setTermios, &quiet); err != nil {
+		return func() {}
+	}
+	return func() { _ = unix.IoctlSetTermios(fd, setTermios, before) }
+}
+
 // width is how many characters fit on a line of the output; 0 where it is no terminal.
 func (a *app) width() int {
 	if !isTerminal(a.out) {

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,7 +64,7 @@ func (a *app) userSet() *cobra.Command {
 	flags.StringSliceVar(&mechanisms, "mechanism", nil, "`SCRAM-SHA-256,SCRAM-SHA-512` (default: both)")
 	flags.Int32Var(&iterations, "iterations", 0, "how often the password is hashed, 4096 to 16384 (default: the broker's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		password, err := a.readPassword(args[0])
+		password, err := a.readPassword(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
@@ -83,14 +85,33 @@ func (a *app) userSet() *cobra.Command {
 	return cmd
 }
 
-// readPassword reads one line: a flag would show it to everybody on the machine.
-func (a *app) readPassword(user string) (string, error) {
-	fmt.Fprintf(a.err, "Password of %s (one line): ", user)
-	line, err := bufio.NewReader(io.LimitReader(a.in(), passwordMax)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("read the password: %w", err)
+// readPassword reads one line: a flag would show it to everybody on the machine. A person is asked, and does not see it.
+func (a *app) readPassword(ctx context.Context, user string) (string, error) {
+	if file, is := a.in().(*os.File); is && isTerminal(file) {
+		fmt.Fprintf(a.err, "Password of %s: ", clean(user))
+		defer fmt.Fprintln(a.err)
+		defer withoutEcho(file)()
 	}
-	if line = strings.TrimRight(line, "\r\n"); line == "" {
+	type answer struct {
+		line string
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() { // it ends with the process where nobody types
+		line, err := bufio.NewReader(io.LimitReader(a.in(), passwordMax)).ReadString('\n')
+		read <- answer{line, err}
+	}()
+	var got answer
+	select {
+	case <-ctx.Done():
+		return "", errors.New("interrupted: nothing was changed")
+	case got = <-read:
+	}
+	if got.err != nil && !errors.Is(got.err, io.EOF) {
+		return "", fmt.Errorf("read the password: %w", got.err)
+	}
+	line := strings.TrimRight(got.line, "\r\n")
+	if line == "" {
 		return "", errors.New("there is no password on the standard input")
 	}
 	return line, nil

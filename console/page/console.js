@@ -58,12 +58,21 @@ function since(ms) {
   return Math.floor(s / 86400) + " d";
 }
 
-async function ask(path) {
-  const answer = await fetch(path, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(10000) });
+let login = ""; // the Authorization header of who logged in on this page; it is forgotten with the page
+
+// call asks the REST API. With a login of its own the browser's is not sent, and it does not ask for one.
+async function call(path, options, headers, limit) {
+  const own = login ? { credentials: "omit", headers: { Accept: "application/json", Authorization: login, ...headers } } : { headers: { Accept: "application/json", ...headers } };
+  const answer = await fetch(path, { ...options, ...own, signal: AbortSignal.timeout(limit) });
   const body = await answer.json().catch(() => null);
-  if (!answer.ok) throw new Error(body && body.message ? body.message : "HTTP " + answer.status);
-  return body;
+  if (answer.ok) return body;
+  const error = new Error(body && body.message ? body.message : "HTTP " + answer.status);
+  error.login = answer.status === 401 || answer.status === 403 && error.message.includes("User:ANONYMOUS");
+  error.answered = true;
+  throw error;
 }
+
+const ask = (path) => call(path, {}, {}, 10000);
 
 async function look() {
   const clusters = await ask("/kafka/v3/clusters");
@@ -220,10 +229,8 @@ function drawOrders(m) {
 async function give(verb, m) {
   const path = seen.root + "/" + encodeURIComponent(m.link_name) + "/mirrors:" + verb;
   const send = async (query) => {
-    const answer = await fetch(path + query, { method: "POST", headers: { "Content-Type": "application/json", Accept: "application/json", "X-Hawser-Console": "1" },
-      body: JSON.stringify({ mirror_topic_names: [m.mirror_topic_name] }), signal: AbortSignal.timeout(30000) });
-    const body = await answer.json().catch(() => null);
-    if (!answer.ok) throw new Error(body && body.message ? body.message : "HTTP " + answer.status);
+    const body = await call(path + query, { method: "POST", body: JSON.stringify({ mirror_topic_names: [m.mirror_topic_name] }) },
+      { "Content-Type": "application/json", "X-Hawser-Console": "1" }, 30000);
     const one = body.data[0];
     if (one.error_message) throw new Error(one.error_message);
     return one;
@@ -410,6 +417,7 @@ async function once() {
     answered = Date.now();
     $("pulse").className = "pulse";
     $("pulse").textContent = "live";
+    $("login").hidden = true;
     document.body.classList.remove("stale");
     const looks = JSON.stringify(seen) + JSON.stringify([...past.values()]);
     const marking = getSelection() && !getSelection().isCollapsed; // somebody copies a name: do not take it away
@@ -419,13 +427,15 @@ async function once() {
     }
   } catch (e) {
     $("pulse").className = "pulse lost";
-    $("pulse").textContent = "no answer (" + e.message + ")" + (answered ? "; what is shown is " + since(answered) + " old" : "");
+    $("login").hidden = !e.login;
+    if (e.login && login) $("login-says").textContent = e.message;
+    $("pulse").textContent = e.login ? "not logged in" : (e.answered ? e.message : "no answer (" + e.message + ")") + (answered ? "; what is shown is " + since(answered) + " old" : "");
     document.body.classList.add("stale");
   }
 }
 
 async function refresh() {
-  await once();
+  if ($("login").hidden) await once(); // else it waits for the person
   setTimeout(refresh, document.visibilityState === "visible" ? every : every * 5);
 }
 
@@ -450,6 +460,12 @@ $("links").addEventListener("click", (e) => {
   const mirror = button.dataset.mirror;
   if (mirror && !opened.delete(mirror)) opened.add(mirror);
   draw();
+});
+$("login").addEventListener("submit", (e) => {
+  e.preventDefault();
+  login = "Basic " + btoa(String.fromCharCode(...new TextEncoder().encode($("user").value + ":" + $("password").value)));
+  $("password").value = "";
+  once();
 });
 document.addEventListener("keydown", (e) => {
   const typing = e.target.closest("input, select, dialog");
