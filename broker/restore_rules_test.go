@@ -438,3 +438,77 @@ func TestP6_ARestoreAbortsTheOldSourcesTransactions(t *testing.T) {
 	a.must(again.ProduceSync(within(t), &kgo.Record{Topic: "other", Value: []byte("x")}).FirstErr())
 	a.must(again.EndTransaction(within(t), kgo.TryCommit))
 }
+
+// unlink deletes this site's half by force.
+func (s *site) unlink() {
+	s.t.Helper()
+	s.must(s.rest.DeleteLink(within(s.t), "ab", rest.DeleteOptions{Force: true}))
+}
+
+// TestT4_RestoreOverALinkThatWasMadeAgain deletes both halves by force, one mirror STOPPED and one that was not, and restores over a new link: where the
+// histories part is known from the topics themselves.
+func TestT4_RestoreOverALinkThatWasMadeAgain(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	split(t, a, b, 2)
+	a.create("u", 1)
+	a.must(a.put("u", 1, 5, "both"))
+	b.mirror("u")
+	b.ends("u", 1, 5)
+	b.unlink()
+	a.unlink()
+	a.must(a.put("u", 1, 2, "only A"))
+	b.must(b.put("u", 1, 1, "only B"))
+	b.again() // what is known is stored
+	b.link(a, a.link(b, "", nil), nil)
+	a.mustOrder("truncate-and-restore", "t", "u")
+	for topic, want := range map[string]struct {
+		partitions int32
+		end        int64
+	}{"t": {2, 9}, "u": {1, 6}} {
+		a.status(topic, "ACTIVE")
+		a.ends(topic, want.partitions, want.end)
+		same(t, a, b, topic, want.partitions)
+		b.status(topic, "STOPPED")
+	}
+	if got := a.values(a.quarantined("t"), 0); len(got) != 3 || !strings.Contains(got[0], "only A") {
+		t.Errorf("the quarantine has %q", got)
+	}
+
+	// And the other way, over one more link: now A is what was a mirror.
+	a.unlink()
+	b.unlink()
+	a.link(b, b.link(a, "", nil), nil)
+	a.must(a.put("t", 2, 1, "later"))
+	b.must(b.put("t", 2, 2, "cut off"))
+	b.mustOrder("truncate-and-restore", "t")
+	b.status("t", "ACTIVE")
+	b.ends("t", 2, 10)
+	same(t, a, b, "t", 2)
+}
+
+// TestT4_NoRestoreWhereTheOriginIsAnother wants a new link to restore nothing that was not mirrored from this very topic.
+func TestT4_NoRestoreWhereTheOriginIsAnother(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	split(t, a, b, 1)
+	a.unlink()
+	b.unlink()
+	if _, err := kadm.NewClient(a.kgo).DeleteTopics(within(t), "t"); err != nil {
+		t.Fatal(err)
+	}
+	a.connect() // a client that does not remember the old topic's id
+	a.create("t", 1)
+	a.must(a.put("t", 1, 2, "new"))
+	b.link(a, a.link(b, "", nil), nil)
+	a.refused("truncate-and-restore", "t", "another topic")
+	b.unlink()
+	c := newSite(t, "C")
+	c.create("t", 1)
+	c.must(c.put("t", 1, 1, "C's own"))
+	b.link(c, c.link(b, "", nil), nil)
+	c.refused("truncate-and-restore", "t", "mirrored a topic of cluster "+a.b.ClusterID())
+	for _, s := range []*site{a, b, c} {
+		s.must(s.put("t", 1, 1, "still writable"))
+	}
+}

@@ -153,7 +153,7 @@ func split(set map[string]string) (plain map[string]string, secrets map[string]m
 }
 
 // Delete removes a link. It is refused while the link has mirrors that are not STOPPED; force fails them over first.
-// The topics stay, their history as mirrors goes.
+// The topics stay, and with them what they mirrored, so that it may be restored from them over a later link.
 func (ls *Links) Delete(ctx context.Context, name string, force, validateOnly bool) error {
 	img, rec, err := ls.named(name)
 	if err != nil {
@@ -208,19 +208,37 @@ func (ls *Links) deleteSome(ctx context.Context, name string) (more bool, err er
 			return nil, bound(name, pledged)
 		}
 		var changes []meta.Change
+		gone := 0
 		for id, m := range img.Mirrors {
 			if m.Link != rec.ID {
 				continue
 			}
-			if len(changes) == batchMax-2 {
+			if gone++; gone > mirrorsAtOnce {
 				more = true
 				return append(changes, meta.KeepLink(rec.ID)), nil
 			}
 			changes = append(changes, meta.DeleteMirror(id))
+			if topic := img.Topics[id]; topic != nil {
+				changes = append(changes, meta.PutTopic(withOrigin(topic, m, rec.RemoteClusterID)))
+			}
 		}
 		return append(changes, meta.DeleteLink(rec.ID, rec.Name)), nil
 	})
 	return more, err
+}
+
+// mirrorsAtOnce is how many mirrors' records one transaction removes: each takes up to three operations of 128.
+const mirrorsAtOnce = 30
+
+// withOrigin is a topic that keeps what its mirror's record says of where its log came from (rule T4). A source that has no topic ids cannot be
+// told from another one of its name.
+func withOrigin(topic *meta.Topic, m *meta.Mirror, cluster string) *meta.Topic {
+	kept := *topic
+	kept.Origin = nil
+	if !m.SourceTopicID.IsZero() && cluster != "" {
+		kept.Origin = &meta.Origin{Cluster: cluster, Topic: m.SourceTopicID, Name: m.SourceTopic, StoppedMs: m.StateMs, Withdrawn: m.Withdrawn}
+	}
+	return &kept
 }
 
 func liveNames(img *meta.Image, id kafka.TopicID) []string {

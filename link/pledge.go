@@ -35,6 +35,16 @@ func pledgeFacts(img *meta.Image, topic *meta.Topic, link kafka.TopicID) plan.Pl
 	if rec != nil && rec.Withdrawn != nil {
 		f.Withdrawn = rec.Withdrawn.ID
 	}
+	if origin := topic.Origin; rec == nil && origin != nil { // its link is gone
+		if origin.Withdrawn != nil {
+			f.Withdrawn = origin.Withdrawn.ID
+		}
+		l := img.Links[link]
+		if f.Of = origin.Cluster; l != nil && l.RemoteClusterID == origin.Cluster {
+			f.Recorded, f.SourceTopicID, f.SourceCluster = true, origin.Topic, origin.Cluster
+		}
+		return f
+	}
 	if rec == nil || rec.Link != link {
 		if rec != nil && img.Links[rec.Link] != nil {
 			f.Of = img.Links[rec.Link].RemoteClusterID
@@ -61,24 +71,35 @@ func (ls *Links) answerPledge(ctx context.Context, q question) ([]byte, error) {
 	ls.awaitStops(ctx, q.Link, q.Topics)
 	now := ls.env.Now().UnixMilli()
 	err = ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
-		if err := plan.MayPledge(pledgeFacts(img, topic, q.Link), rq.Turn, rq.Topic, q.Caller); err != nil {
+		kept := img.Topics[topic.ID]
+		if kept == nil {
+			return nil, kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' was deleted.", topic.Name)
+		}
+		if err := plan.MayPledge(pledgeFacts(img, kept, q.Link), rq.Turn, rq.Topic, q.Caller); err != nil {
 			return nil, err
 		}
 		rec := img.Mirrors[topic.ID]
-		if rq.Validate || rec.Pledge != nil {
+		if rq.Validate || rec != nil && rec.Pledge != nil {
 			return nil, nil
+		}
+		changes := []meta.Change{meta.KeepTopic(topic.ID), meta.KeepLink(q.Link)}
+		if rec == nil {
+			rec = recordOf(kept, q.Link, now)
 		}
 		next := *rec
 		next.Pledge = &meta.Pledge{ID: rq.Turn, Topic: rq.Topic, Name: rq.Name, Cluster: q.Caller, SinceMs: now}
-		return []meta.Change{meta.PutMirror(&next)}, nil
+		return append(changes, meta.PutMirror(&next)), nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	img := ls.env.Metadata.Image()
 	answer := peer.PledgeAnswer{Topic: topic.ID, Partitions: topic.Partitions}
-	if rec := img.Mirrors[topic.ID]; rec != nil {
+	switch rec := img.Mirrors[topic.ID]; {
+	case rec != nil:
 		answer.StoppedMs = rec.StateMs
+	case topic.Origin != nil:
+		answer.StoppedMs = topic.Origin.StoppedMs
 	}
 	v := config.Topic.Values(topic.Configs)
 	for _, policy := range v.List("cleanup.policy") {
@@ -86,6 +107,15 @@ func (ls *Links) answerPledge(ctx context.Context, q question) ([]byte, error) {
 	}
 	answer.DeleteRetentionMs = v.Int("delete.retention.ms")
 	return answer.Encode(), nil
+}
+
+// recordOf is the record of a mirror that was stopped over a link that is gone, made anew over another link to the same cluster.
+func recordOf(topic *meta.Topic, link kafka.TopicID, nowMs int64) *meta.Mirror {
+	o := topic.Origin
+	return &meta.Mirror{
+		Topic: topic.ID, Link: link, SourceTopic: o.Name, SourceTopicID: o.Topic, State: mirror.Stopped.String(), StateMs: o.StoppedMs,
+		Turns: nowMs, TurnsStopped: nowMs, Withdrawn: o.Withdrawn, // counted from the time on, no turn's id is given twice
+	}
 }
 
 // answerRelease ends a pledge; one that is not there is ended already.

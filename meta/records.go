@@ -25,6 +25,20 @@ type Topic struct {
 	ReplicationFactor int16             `json:"replication_factor"`
 	Configs           map[string]string `json:"configs,omitempty"`
 	CreatedMs         int64             `json:"created_ms"` // Unix ms
+	// Origin is what the topic last mirrored over a link that is deleted since; nil where it never did. A mirror record of it, if there is
+	// one, is newer.
+	Origin *Origin `json:"origin,omitempty"`
+}
+
+// Origin is what outlives a mirror's record (rule T4): with the lineages, which are with the partitions, it allows to restore the topic that was
+// mirrored over a link that is made later.
+type Origin struct {
+	Cluster   string        `json:"cluster"` // of the topic that was mirrored
+	Topic     kafka.TopicID `json:"topic"`
+	Name      string        `json:"name"`
+	StoppedMs int64         `json:"stopped_ms"` // Unix ms at which the mirror was stopped
+	// Withdrawn is as in Mirror.
+	Withdrawn *Pledge `json:"withdrawn,omitempty"`
 }
 
 // Role is what a partition is open for. Stored by name.
