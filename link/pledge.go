@@ -82,7 +82,7 @@ func (ls *Links) answerPledge(ctx context.Context, q question) ([]byte, error) {
 		if rq.Validate || rec != nil && rec.Pledge != nil {
 			return nil, nil
 		}
-		changes := []meta.Change{meta.KeepTopic(topic.ID), meta.KeepLink(q.Link)}
+		changes := []meta.Change{meta.KeepLink(q.Link)}
 		if rec == nil {
 			rec = recordOf(kept, q.Link, now)
 		}
