@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hawserio/hawser/rest/api"
@@ -102,6 +103,9 @@ func pause(ctx context.Context) error {
 // waitStopped follows mirrors that were promoted or failed over until all are STOPPED, with
 // a line on stderr for each change and for what holds them up.
 func (a *app) waitStopped(ctx context.Context, c *client.Client, link string, topics []string) error {
+	if len(topics) > statesMost {
+		return a.waitManyStopped(ctx, c, link, topics)
+	}
 	for _, topic := range topics {
 		for last := ""; ; {
 			m, err := c.Mirror(ctx, link, topic)
@@ -121,6 +125,38 @@ func (a *app) waitStopped(ctx context.Context, c *client.Client, link string, to
 		}
 	}
 	return nil
+}
+
+// heldUpAfter is how many looks in a row may show the same before it is said whom to ask about.
+const heldUpAfter = 10
+
+// waitManyStopped does so with a line for each change of how many are in which state.
+func (a *app) waitManyStopped(ctx context.Context, c *client.Client, link string, topics []string) error {
+	of := map[string]bool{}
+	for _, topic := range topics {
+		of[topic] = true
+	}
+	for last, same := "", 0; ; same++ {
+		mirrors, err := c.Mirrors(ctx, link, "")
+		if err != nil {
+			return err
+		}
+		mirrors = slices.DeleteFunc(mirrors, func(m api.Mirror) bool { return !of[m.MirrorTopicName] })
+		left := slices.IndexFunc(mirrors, func(m api.Mirror) bool { return m.MirrorStatus != "STOPPED" })
+		if line := fmt.Sprintf("%d mirror topics: %s", len(mirrors), countStates(mirrors)); line != last {
+			fmt.Fprintln(a.err, line)
+			last, same = line, 0
+		}
+		if left < 0 {
+			return nil
+		}
+		if same == heldUpAfter {
+			fmt.Fprintf(a.err, "still waiting; 'hawser mirror state-transition-error list %s --link %s' says for what\n", clean(mirrors[left].MirrorTopicName), clean(link))
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("stopped waiting; the topics go on stopping: %w", err)
+		}
+	}
 }
 
 func stopLine(m api.Mirror) string {

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -111,5 +112,35 @@ func TestWaitUntilStopped(t *testing.T) {
 	want := "orders: PENDING_STOPPED; MIRROR_LAG_NOT_ZERO: 7 records are left.\norders: STOPPED\nError: 1 of 2 topics failed: old; see the rows above.\n"
 	if code != 1 || stderr.String() != want {
 		t.Errorf("exit %d\n%swant\n%s", code, stderr.String(), want)
+	}
+}
+
+// TestWaitUntilManyAreStopped: of many mirrors the states are counted.
+func TestWaitUntilManyAreStopped(t *testing.T) {
+	c, url := aCluster(t)
+	const many = 30
+	all := func(status, ofTheFirst string) {
+		for i := range many {
+			m := link.MirrorInfo{Link: "my-link", Topic: fmt.Sprintf("t-%02d", i), SourceTopic: "t", Partitions: 1, Status: status}
+			if i == 0 {
+				m.Status = ofTheFirst
+			}
+			c.Links.PutMirror(m)
+		}
+	}
+	all("ACTIVE", "ACTIVE")
+	c.Links.After = func() { all("STOPPED", "PENDING_STOPPED") }
+	stderr := &watcher{on: func(text string) {
+		if strings.Contains(text, "1 PENDING_STOPPED, 29 STOPPED") {
+			all("STOPPED", "STOPPED")
+		}
+	}}
+	var out bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	code := cli.Main(ctx, []string{"mirror", "promote", "--pattern", "t-.*", "--link", "my-link", "--wait", "--url", url}, &out, stderr, cli.Hooks{})
+	want := "30 mirror topics: 1 PENDING_STOPPED, 29 STOPPED\n30 mirror topics: 30 STOPPED\n"
+	if code != 0 || stderr.String() != want || !strings.HasSuffix(out.String(), "\n30 mirror topics: 30 STOPPED.\n") {
+		t.Errorf("exit %d\n%swant\n%s%s", code, stderr.String(), want, out.String())
 	}
 }
