@@ -60,3 +60,29 @@ func TestT8_ClampToAnEndThatIsNotSyncedYet(t *testing.T) {
 		}
 	})
 }
+
+// TestT10_AnAnswerOfATopicThatIsGone brings the histories that a topic told before it was deleted: what stands there now is not what a cut
+// is measured by, nor confirms the pledge.
+func TestT10_AnAnswerOfATopicThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(Options{Seed: 1}, func(p *profile) { *p = quietPair() })
+		defer w.close()
+		w.calm = true
+		a, b := w.clusters[0], w.clusters[1]
+		if b.topic == nil {
+			w.quiet(b.create)
+		}
+		b.topic.rec.sourceID = a.topic.ID
+		w.quiet(a.removeTopic)
+		w.quiet(a.create)
+		w.checkRestoreCut(b, a, 0, restoreCut{to: 0})
+		if w.err != nil {
+			t.Errorf("of a topic that is gone: %v", w.err)
+		}
+		b.topic.rec.sourceID = a.topic.ID
+		w.checkRestoreCut(b, a, 0, restoreCut{to: 0})
+		if w.err == nil {
+			t.Error("another topic's history is taken for its own")
+		}
+	})
+}

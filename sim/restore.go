@@ -358,6 +358,9 @@ func (w *world) checkRestoreCut(c, peer *cluster, p int32, cut restoreCut) {
 	if cut.to == kafka.NoOffset || peer.topic == nil || int(p) >= len(peer.topic.seen) {
 		return
 	}
+	if peer.topic.ID != c.topic.rec.sourceID {
+		return // that which told its history is gone by now, and nobody confirms the pledge before the cut
+	}
 	mine, theirs := c.topic.seen[p], peer.topic.seen[p]
 	if p == 0 && mine.root != theirs.root { // partitions added on both sides have two roots
 		w.violate("T10", "%s on %s is restored from %s, which holds another topic's history", topicName, c.name, peer.name)
