@@ -294,7 +294,13 @@ func (c *conn) answer(ctx context.Context, h wire.Header, rest []byte) error {
 		}
 		return fmt.Errorf("API key %d version %d is not served", h.Key, h.Version)
 	}
+	if err := c.account(h, rest); err != nil {
+		return err
+	}
 	if err := wire.Decode(rq, rest); err != nil {
+		return err
+	}
+	if err := c.checkElements(h, rq); err != nil {
 		return err
 	}
 	if err := c.login.check(h.Key, c.server.Now()); err != nil {
