@@ -24,7 +24,7 @@ const module = "github.com/hawserio/hawser"
 var layers = [][]string{
 	{"kafka", "internal/descriptors", "internal/invariant", "internal/plant"},
 	{"kafka/batch", "rest/api"},
-	{"link/mirror", "link/peer", "placement", "group/rebalance", "commitlog/retain", "quota"},
+	{"link/mirror", "link/peer", "group/rebalance", "commitlog/retain", "quota"},
 	{"link/plan", "link/verify"},
 	{"kafka/wire", "event", "config", "rest/client", "auth/stores"},
 	{"store", "meta"},
@@ -45,7 +45,7 @@ var layers = [][]string{
 }
 
 // testOnly packages may import anything and are imported by tests only.
-var testOnly = []string{"auth/authtest", "store/storetest", "meta/metatest", "rest/resttest", "link/fetcher/stubtest", "sim", "e2e", "bench", "internal/chaos"}
+var testOnly = []string{"auth/authtest", "store/storetest", "meta/metatest", "rest/resttest", "link/fetcher/stubtest", "sim", "e2e", "bench"}
 
 // extra narrows a row: what these packages may import of ours, beside their layer's rule.
 var extra = map[string][]string{
@@ -162,6 +162,31 @@ func TestLayers(t *testing.T) {
 			case extra[s.pkg] != nil && !slices.Contains(extra[s.pkg], ours):
 				t.Errorf("%s: %s imports only %v of ours, not %s", s.path, s.pkg, extra[s.pkg], ours)
 			}
+		}
+	}
+}
+
+// TestEveryPackageIsOnTheMap holds the table of layers and ARCHITECTURE.md's file map against the tree.
+func TestEveryPackageIsOnTheMap(t *testing.T) {
+	page, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.pkg != "" {
+			found[s.pkg] = true
+		}
+	}
+	listed := append(slices.Concat(layers...), testOnly...)
+	for _, pkg := range listed {
+		if !found[pkg] {
+			t.Errorf("layers or testOnly has %s, which is not there", pkg)
+		}
+	}
+	for pkg := range found {
+		if !strings.HasPrefix(pkg, "scripts/") && !strings.Contains(string(page), "`"+pkg+"`") {
+			t.Errorf("ARCHITECTURE.md does not say what %s is", pkg)
 		}
 	}
 }
@@ -318,6 +343,11 @@ func TestModuleFile(t *testing.T) {
 	reasons, err := os.ReadFile("DEPENDENCIES.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(string(reasons), -1) {
+		if !strings.Contains(string(mod), "\t"+row[1]+" v") {
+			t.Errorf("DEPENDENCIES.md has a reason for %s, which go.mod does not require", row[1])
+		}
 	}
 	for _, line := range strings.Split(string(mod), "\n") {
 		line = strings.TrimSpace(line)
