@@ -327,6 +327,30 @@ Mirror topic "orders" is STOPPED now.
 	}
 }
 
+// TestNamesStandForFilters: nobody has to write the filters' JSON for what people want first.
+func TestNamesStandForFilters(t *testing.T) {
+	c := resttest.New(t)
+	url := c.Serve(t)
+	got := ok(t, url, "link", "create", "l", "--source-cluster", "src-1", "--source-bootstrap-server", "a:9092", "--sync-groups", "*,!test-*", "--sync-groups", "! x")
+	want := `"consumer.offset.group.filters"="{"groupFilters":[{"name":"*","patternType":"LITERAL","filterType":"INCLUDE"},{"name":"test-","patternType":"PREFIXED","filterType":"EXCLUDE"},{"name":"x","patternType":"LITERAL","filterType":"EXCLUDE"}]}"
+"consumer.offset.sync.enable"="true"
+`
+	if !strings.HasSuffix(got, want) {
+		t.Errorf("create printed\n%swant\n%s", got, want)
+	}
+	for args, words := range map[string]string{
+		"--sync-groups !x":   "only leaves out",
+		"--sync-groups a*b":  `"a*b" is neither`,
+		"--sync-groups a,,b": `"" is neither`,
+		"--sync-groups a --config consumer.offset.sync.enable=true": "Give one of them",
+		"--auto-mirror *x": `"*x" is neither`,
+	} {
+		if r := hawser(t, url, append([]string{"link", "update", "l"}, strings.Fields(args)...)...); r.code != 1 || !strings.Contains(r.err, words) {
+			t.Errorf("%s: exit %d, %s", args, r.code, r.err)
+		}
+	}
+}
+
 func TestAPrefixedLinkSaysWhatToType(t *testing.T) {
 	c := resttest.New(t)
 	url := c.Serve(t)

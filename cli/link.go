@@ -186,15 +186,20 @@ func mode(dryRun bool) client.Mode {
 // linkUpdate is `link update` and `link configuration update`: two ways to look for the same thing.
 func (a *app) linkUpdate(use, short string) *cobra.Command {
 	var files, configs, remove []string
+	var names nameFlags
 	var dryRun bool
 	cmd := &cobra.Command{Use: use + " <link>", Short: short, Args: exactArgs("<link>"),
-		Example: "  hawser link update my-link --config cluster.link.paused=true\n  hawser link update my-link --remove acl.filters"}
+		Example: "  hawser link update my-link --config cluster.link.paused=true\n  hawser link update my-link --sync-groups 'billing,fraud-*'\n  hawser link update my-link --remove acl.filters"}
 	configFlags(cmd, &configs, &files)
+	names.bind(cmd)
 	cmd.Flags().StringSliceVar(&remove, "remove", nil, "configs to put back to their defaults")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say whether it would be done")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		set, err := readConfigs(files, configs)
 		if err != nil {
+			return err
+		}
+		if err := names.into(set); err != nil {
 			return err
 		}
 		if len(set)+len(remove) == 0 {

@@ -26,6 +26,7 @@ type linkCreateFlags struct {
 	source, destination, remote side
 	localKey, localSecret       string
 	files, configs              []string
+	names                       nameFlags
 	dryRun, noValidate          bool
 }
 
@@ -38,6 +39,7 @@ func (a *app) linkCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create <link>", Short: "Create a link", Args: exactArgs("<link>"),
 		Example: "  hawser link create my-link --source-bootstrap-server broker-1.example:9092\n" +
+			"  hawser link create my-link --source-bootstrap-server broker-1.example:9092 --sync-groups '*' --auto-mirror 'orders,payments.*'\n" +
 			"  hawser link create my-link --source-bootstrap-server b:9094 --source-api-key user --source-api-secret secret --config link.properties\n" +
 			"  hawser link create both-ways --remote-bootstrap-server other:9092",
 	}
@@ -51,6 +53,7 @@ func (a *app) linkCreate() *cobra.Command {
 	flags.StringVar(&f.localKey, "local-api-key", "", "user at this cluster, for links that the other side calls back through")
 	flags.StringVar(&f.localSecret, "local-api-secret", "", "its password")
 	configFlags(cmd, &f.configs, &f.files)
+	f.names.bind(cmd)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and create nothing")
 	flags.BoolVar(&f.noValidate, "no-validate", false, "do not reach the other cluster first")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -76,6 +79,9 @@ func (f *linkCreateFlags) body() (api.CreateLinkRequest, error) {
 	var rq api.CreateLinkRequest
 	set, err := readConfigs(f.files, f.configs)
 	if err != nil {
+		return rq, err
+	}
+	if err := f.names.into(set); err != nil {
 		return rq, err
 	}
 	other, err := f.other(set["link.mode"])

@@ -149,7 +149,7 @@ func (t *Table) checkOne(name, value string) *Fault {
 	if k.Sensitive {
 		shown = "(hidden)"
 	}
-	return &Fault{Key: name, Text: fmt.Sprintf("Invalid value %s for configuration %s: %v", shown, name, err)}
+	return &Fault{Key: name, Text: fmt.Sprintf("Invalid value %s for configuration %s: %s", shown, name, strings.TrimPrefix(err.Error(), name+": "))}
 }
 
 func (t *Table) unknown(name string) string {

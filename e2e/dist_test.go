@@ -146,7 +146,7 @@ func newcomer(t *testing.T, k *Kafka, program string) {
 		}
 		return out.String()
 	}
-	run("link", "create", "my-link", "--source-bootstrap-server", k.Bootstrap())
+	run("link", "create", "my-link", "--source-bootstrap-server", k.Bootstrap(), "--sync-groups", "*")
 	run("mirror", "create", topic, "--link", "my-link", "--wait")
 	took := time.Since(begun)
 	if got := run("consume", topic, "--exit-at-end"); got != "hello-0\n" {
