@@ -202,10 +202,14 @@ func (s *Store) Remove(id kafka.PartitionID) error {
 	if err := os.RemoveAll(gone); err != nil {
 		return fmt.Errorf("remove partition directory: %w", err)
 	}
-	s.forget(path)
-	if err := os.Rename(path, gone); errors.Is(err, os.ErrNotExist) {
+	files, err := s.forget(path)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil
-	} else if err = errors.Join(err, s.hints.partBelow(path)); err != nil {
+	}
+	if err == nil {
+		err = os.Rename(path, gone)
+	}
+	if err = errors.Join(err, s.hints.partAll(files)); err != nil {
 		return fmt.Errorf("remove partition directory: %w", err)
 	}
 	if err := syncDir(s.root); err != nil {
@@ -227,8 +231,11 @@ func (s *Store) SetAside(id kafka.PartitionID) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("set partition directory aside: %w", err)
 	}
-	s.forget(s.path(id))
-	if err := errors.Join(os.Rename(s.path(id), where), s.hints.partBelow(s.path(id))); err != nil {
+	files, err := s.forget(s.path(id))
+	if err == nil {
+		err = os.Rename(s.path(id), where)
+	}
+	if err = errors.Join(err, s.hints.partAll(files)); err != nil {
 		return "", fmt.Errorf("set partition directory aside: %w", notExist(err))
 	}
 	if err := errors.Join(syncDir(aside), syncDir(s.root)); err != nil {
@@ -251,15 +258,21 @@ func freeName(path string) (string, error) {
 	return "", fmt.Errorf("%s: %w ten thousand times over", path, store.ErrExist)
 }
 
-// forget parts the open files below a directory from their names.
-func (s *Store) forget(dir string) {
+// forget parts the open files of a directory from their names, and lists the paths of all. It asks the directory: there may be
+// tens of thousands of open files, and as many directories that go.
+func (s *Store) forget(dir string) (files []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for path := range s.nodes {
-		if filepath.Dir(path) == dir {
-			s.nameless(path)
-		}
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		s.nameless(path)
+		files = append(files, path)
 	}
+	return files, nil
 }
 
 // Close closes what hints are open and unlocks the directory.

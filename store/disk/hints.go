@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"errors"
 	"os"
-	"path/filepath"
 	"sync"
 )
 
@@ -80,23 +79,23 @@ func (h *hints) part(path string) error {
 	return nil
 }
 
-// partBelow closes all files of a directory that has moved or is gone.
-func (h *hints) partBelow(dir string) error {
-	return h.partAll(func(path string) bool { return filepath.Dir(path) == dir })
-}
-
-func (h *hints) partAll(which func(path string) bool) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.parted++
+// partAll closes the files of paths that have moved or are gone.
+func (h *hints) partAll(paths []string) error {
 	var errs []error
-	for path, e := range h.files {
-		if which(path) {
-			errs = append(errs, h.remove(e).f.Close())
-		}
+	for _, path := range paths {
+		errs = append(errs, h.part(path))
 	}
 	return errors.Join(errs...)
 }
 
 // close closes all.
-func (h *hints) close() error { return h.partAll(func(string) bool { return true }) }
+func (h *hints) close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.parted++
+	var errs []error
+	for _, e := range h.files {
+		errs = append(errs, h.remove(e).f.Close())
+	}
+	return errors.Join(errs...)
+}
