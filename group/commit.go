@@ -19,7 +19,11 @@ type asked struct {
 
 // OffsetCommit stores offsets of a group's member, or of anybody for a group without members.
 func (c *Coordinator) OffsetCommit(ctx context.Context, from Client, rq *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitResponse {
-	var list []asked
+	n := 0
+	for i := range rq.Topics {
+		n += len(rq.Topics[i].Partitions)
+	}
+	list := make([]asked, 0, n)
 	for _, t := range rq.Topics {
 		for _, p := range t.Partitions {
 			list = append(list, asked{kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition}, p.Offset, p.LeaderEpoch, p.Metadata, kafka.None})
@@ -44,6 +48,7 @@ func (c *Coordinator) OffsetCommit(ctx context.Context, from Client, rq *kmsg.Of
 	for _, t := range rq.Topics {
 		topic := kmsg.NewOffsetCommitResponseTopic()
 		topic.Topic, topic.TopicID = t.Topic, t.TopicID
+		topic.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, 0, len(t.Partitions))
 		for _, p := range t.Partitions {
 			partition := kmsg.NewOffsetCommitResponseTopicPartition()
 			partition.Partition, partition.ErrorCode = p.Partition, int16(list[next].code)
@@ -101,7 +106,7 @@ func (c *impl) commitAsked(ctx context.Context, rq *kmsg.OffsetCommitRequest, me
 // records makes the records of those that may be committed, and sets the codes of the others.
 func (c *impl) records(g *group, list []asked, expires int64) []record {
 	now := time.Now().UnixMilli()
-	var records []record
+	records := make([]record, 0, len(list))
 	for i := range list {
 		a := &list[i]
 		if a.code = c.mayCommit(a); a.code != kafka.None {

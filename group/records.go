@@ -44,7 +44,7 @@ type commit struct {
 
 func offsetKey(group string, tp kafka.TopicPartition) []byte {
 	key := kmsg.OffsetCommitKey{Version: keyOffset, Group: group, Topic: tp.Topic, Partition: tp.Partition}
-	return key.AppendTo(nil)
+	return key.AppendTo(make([]byte, 0, len(group)+len(tp.Topic)+10)) // version, two lengths and the number are 10
 }
 
 func offsetRecord(group string, tp kafka.TopicPartition, c commit) record {
@@ -53,7 +53,7 @@ func offsetRecord(group string, tp kafka.TopicPartition, c commit) record {
 	if c.expires >= 0 {
 		value.Version, value.ExpireTimestamp = 1, c.expires
 	}
-	return record{key: offsetKey(group, tp), value: value.AppendTo(nil)}
+	return record{key: offsetKey(group, tp), value: value.AppendTo(make([]byte, 0, len(c.metadata)+48))} // all else takes at most 48
 }
 
 func offsetTombstone(group string, tp kafka.TopicPartition) record {

@@ -29,11 +29,16 @@ func Build(spec Spec, records []Record) (Batch, error) {
 		baseTime, maxTime = records[0].Timestamp, records[0].Timestamp
 	}
 	lastDelta := spec.LastDelta
-	var plain []byte
+	size := 0
+	for i := range records {
+		size += len(records[i].Key) + len(records[i].Value) + 16 // what else a record without headers takes, about
+	}
+	plain := make([]byte, 0, size)
+	var body []byte
 	for _, record := range records {
 		maxTime = max(maxTime, record.Timestamp)
 		lastDelta = max(lastDelta, int32(record.Offset-spec.BaseOffset))
-		plain = appendRecord(plain, record, baseTime, spec.BaseOffset)
+		plain, body = appendRecord(plain, body, record, baseTime, spec.BaseOffset)
 	}
 	payload, err := Compress(spec.Codec, plain)
 	if err != nil {
@@ -72,8 +77,9 @@ func (s Spec) attrs() uint16 {
 	return attrs
 }
 
-func appendRecord(plain []byte, record Record, baseTime int64, baseOffset kafka.Offset) []byte {
-	body := []byte{0} // attributes: none are defined
+// appendRecord appends a record to plain; body is memory for it, and is given back.
+func appendRecord(plain, body []byte, record Record, baseTime int64, baseOffset kafka.Offset) (grown, again []byte) {
+	body = append(body[:0], 0) // attributes: none are defined
 	body = binary.AppendVarint(body, record.Timestamp-baseTime)
 	body = binary.AppendVarint(body, int64(record.Offset-baseOffset))
 	body = appendBytes(body, record.Key)
@@ -84,7 +90,7 @@ func appendRecord(plain []byte, record Record, baseTime int64, baseOffset kafka.
 		body = appendBytes(body, h.Value)
 	}
 	plain = binary.AppendVarint(plain, int64(len(body)))
-	return append(plain, body...)
+	return append(plain, body...), body
 }
 
 func appendBytes(out, field []byte) []byte {

@@ -38,9 +38,9 @@ func (b Batch) Rebuild(records []Record, horizon int64) (Batch, error) {
 		baseTime = horizon
 		attrs |= attrDeleteHorizon
 	}
-	var plain []byte
+	var plain, body []byte
 	for _, record := range records {
-		plain = appendRecord(plain, record, baseTime, b.BaseOffset())
+		plain, body = appendRecord(plain, body, record, baseTime, b.BaseOffset())
 	}
 	payload, err := Compress(codec, plain)
 	if err != nil {
