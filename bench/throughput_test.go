@@ -39,18 +39,19 @@ func TestThroughput(t *testing.T) {
 	size, runs := int64(envInt(t, "HAWSER_BENCH_MB", 1024))<<20, envInt(t, "HAWSER_BENCH_RUNS", 3)
 	source, destination := startKafka(t, "source"), startKafka(t, "destination")
 	records := fill(t, source, size)
+	bulk := copied{bulkTopic, bulkPartitions, records}
 	ways := []struct {
 		name string
 		run  func(*testing.T) result
 	}{
 		{"disk, write and fdatasync", func(t *testing.T) result { return diskRun(t, size) }},
 		{"plain consumer (kgo)", func(t *testing.T) result { return consumerRun(t, source, records) }},
-		{"hawser", func(t *testing.T) result { return hawserRun(t, source, records) }},
-		{"hawser without sync", func(t *testing.T) result { return hawserRun(t, source, records, unsynced) }},
-		{"MirrorMaker 2", func(t *testing.T) result { return mirrorMakerRun(t, source, destination, records, nil) }},
+		{"hawser", func(t *testing.T) result { return hawserRun(t, source, bulk) }},
+		{"hawser without sync", func(t *testing.T) result { return hawserRun(t, source, bulk, unsynced) }},
+		{"MirrorMaker 2", func(t *testing.T) result { return mirrorMakerRun(t, source, destination, bulk, nil) }},
 		{"MirrorMaker 2, flush.messages=1", func(t *testing.T) result {
 			one := "1"
-			return mirrorMakerRun(t, source, destination, records, map[string]*string{"flush.messages": &one})
+			return mirrorMakerRun(t, source, destination, bulk, map[string]*string{"flush.messages": &one})
 		}},
 	}
 	ways[2].run(t) // the source's pages and the binary's are in memory from here on
@@ -224,22 +225,29 @@ func consumerRun(t *testing.T, source *kafkaBroker, records int64) result {
 	return w.stop(t, records)
 }
 
+// copied is a topic to copy.
+type copied struct {
+	topic      string
+	partitions int32
+	records    int64
+}
+
 // hawserRun mirrors the topic into a new hawser. The clock runs from the order
 // until all high watermarks, which are ends of what is synced, are the source's ends.
-func hawserRun(t *testing.T, source *kafkaBroker, records int64, settings ...string) result {
+func hawserRun(t *testing.T, source *kafkaBroker, what copied, settings ...string) result {
 	t.Helper()
 	h := startHawser(t, source.bootstrap, settings...)
 	defer h.remove()
 	w := startWatch(t, []int{source.pid(), os.Getpid()}, h.pid())
-	h.mirror(t, bulkTopic)
+	h.mirror(t, what.topic)
 	eventually(t, copyWithin, "the mirror is level", func(ctx context.Context) (bool, string) {
 		if h.ended() {
 			t.Fatalf("hawser ended:\n%s", h.tail())
 		}
-		n, err := landed(ctx, h.client, bulkTopic, bulkPartitions)
-		return n == records, fmt.Sprintf("%d of %d records, %v", n, records, err)
+		n, err := landed(ctx, h.client, what.topic, what.partitions)
+		return n == what.records, fmt.Sprintf("%d of %d records, %v", n, what.records, err)
 	})
-	r := w.stop(t, records)
+	r := w.stop(t, what.records)
 	r.peak = peakMB(t, h.pid())
 	return r
 }
@@ -249,30 +257,30 @@ var mirrorMakers int // how many have run; each has an alias of its own
 // mirrorMakerRun copies the topic to the destination with a new MirrorMaker 2.
 // Clock and CPU seconds run only from when an eighth of the records has landed:
 // neither the start of a JVM nor the first compiling of its code count.
-func mirrorMakerRun(t *testing.T, source, destination *kafkaBroker, records int64, configs map[string]*string) result {
+func mirrorMakerRun(t *testing.T, source, destination *kafkaBroker, what copied, configs map[string]*string) result {
 	t.Helper()
 	mirrorMakers++
 	alias := fmt.Sprintf("src%d", mirrorMakers)
-	topic := alias + "." + bulkTopic
-	createTopic(t, destination.client, topic, bulkPartitions, configs)
+	topic := alias + "." + what.topic
+	createTopic(t, destination.client, topic, what.partitions, configs)
 	defer deleteTopic(t, destination.client, topic)
-	mm := startMirrorMaker(t, alias, source, destination, bulkTopic, "5")
+	mm := startMirrorMaker(t, alias, source, destination, what.topic, "5")
 	defer mm.kill()
-	reach := func(what string, want int64) int64 {
+	reach := func(moment string, want int64) int64 {
 		var n int64
-		eventually(t, copyWithin, what, func(ctx context.Context) (bool, string) {
+		eventually(t, copyWithin, moment, func(ctx context.Context) (bool, string) {
 			if mm.ended() {
 				t.Fatalf("MirrorMaker 2 ended:\n%s", mm.tail())
 			}
 			var err error
-			n, err = landed(ctx, destination.client, topic, bulkPartitions)
+			n, err = landed(ctx, destination.client, topic, what.partitions)
 			return n >= want, fmt.Sprintf("%d of %d records, %v", n, want, err)
 		})
 		return n
 	}
-	warm := reach("MirrorMaker 2 is warm", records/8)
+	warm := reach("MirrorMaker 2 is warm", what.records/8)
 	w := startWatch(t, []int{source.pid(), os.Getpid()}, mm.pid(), destination.pid())
-	end := reach("the copy is level", records)
+	end := reach("the copy is level", what.records)
 	r := w.stop(t, end-warm)
 	r.peak, r.broker = peakMB(t, mm.pid()), peakMB(t, destination.pid())
 	return r
