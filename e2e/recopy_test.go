@@ -19,7 +19,7 @@ import (
 func TestT3_MissedDeletionsGoFromTheMirror(t *testing.T) {
 	w := newPairTo(t, SharedKafka(t), fastLink)
 	topic := "t3"
-	CreateTopic(t, w.source, topic, 1, 1, map[string]string{"cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "8000"})
+	CreateTopic(t, w.source, topic, 1, 1, map[string]string{"cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "10000"})
 	one := Client(t, w.k.Bootstrap(), kgo.ProducerLinger(0))
 	for i := range 10 {
 		produce(t, one, keyed(topic, "v", fmt.Sprintf("k%d", i))...)
@@ -48,7 +48,14 @@ func TestT3_MissedDeletionsGoFromTheMirror(t *testing.T) {
 		})
 	}
 	read("k9")
-
+	first := 0.0
+	eventually(t, 60*time.Second, "the mirror was seen to be level", func() (bool, string) {
+		now := caughtUp(t, w.h, topic)
+		if first == 0 {
+			first = now
+		}
+		return now-first > 3000, fmt.Sprint(now - first)
+	})
 	w.h.Order("east", "pause", topic)
 	w.h.WaitStatus("east", topic, "PAUSED", 30*time.Second)
 	away := time.Now()
@@ -57,7 +64,7 @@ func TestT3_MissedDeletionsGoFromTheMirror(t *testing.T) {
 		produce(t, one, keyed(topic, time.Now().String(), "filler")...)
 		pause(testContext(t), 250*time.Millisecond)
 		keys := keysOf(t, w.source, topic)
-		return !keys["k3"] && time.Since(away) > 9*time.Second, fmt.Sprint(keys)
+		return !keys["k3"] && time.Since(away) > 11*time.Second, fmt.Sprint(keys)
 	})
 	if !keysOf(t, w.mirror, topic)["k3"] {
 		t.Fatal("the mirror lost the key by itself")
@@ -111,4 +118,19 @@ func keysOf(t *testing.T, c *kgo.Client, topic string) map[string]bool {
 		}
 	}
 	return keys
+}
+
+// caughtUp is when the first partition of a mirror last had all of its source, in Unix ms.
+func caughtUp(t *testing.T, h *Hawser, topic string) float64 {
+	t.Helper()
+	lags, is := h.Mirror("east", topic).Raw["mirror_lags"].([]any)
+	if !is || len(lags) == 0 {
+		t.Fatal("no lags")
+	}
+	first, is := lags[0].(map[string]any)
+	if !is {
+		t.Fatal("no lag")
+	}
+	at, _ := first["caught_up_ms"].(float64)
+	return at
 }

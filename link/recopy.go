@@ -436,7 +436,7 @@ func (c *recopying) swap(ctx context.Context, m topicMirror, one pair) error {
 func (c *recopying) finish(ctx context.Context, m topicMirror) {
 	r := c.r
 	id, begun := m.rec.Recopy.ID, time.UnixMilli(m.rec.Recopy.SinceMs)
-	problem, missed := plan.Recopied(begun, r.ls.env.Now(), deleteRetention(m.topic.Configs))
+	problem, missed := plan.Recopied(begun, r.ls.env.Now(), max(deleteRetention(m.topic.Configs), tombstonesSeen))
 	err := r.ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 		old := img.Mirrors[m.topic.ID]
 		if old == nil || old.Recopy == nil || old.Recopy.ID != id {

@@ -32,8 +32,8 @@ func (r *running) watchDeletions(ctx context.Context, mirrors []topicMirror) {
 		if !m.state.Fetches() || m.rec.Paused {
 			continue
 		}
-		retention := deleteRetention(m.topic.Configs)
 		last := r.lastLevel(m, now)
+		retention := keptAtLeast(m.topic.Configs, last)
 		at, is := r.levelAt(m)
 		if !is {
 			if m.rec.LevelMs == 0 {
@@ -126,7 +126,8 @@ func (r *running) missedAtStop(m topicMirror) (p plan.Problem, missed bool) {
 		return p, false // a source that was frozen for a reversal, or a stop that was carried out before
 	}
 	now := r.ls.env.Now()
-	return plan.MissedAtStop(r.lastLevel(m, now), ends, now, deleteRetention(m.topic.Configs))
+	last := r.lastLevel(m, now)
+	return plan.MissedAtStop(last, ends, now, keptAtLeast(m.topic.Configs, last))
 }
 
 // logEnds are the log ends of a topic's partitions, -1 for one that is no mirror now.
@@ -166,10 +167,22 @@ func (r *running) levelAt(m topicMirror) (at time.Time, is bool) {
 	return at, true
 }
 
-// tombstonesLeast is how long a tombstone counts as kept at the least. A cleaner removes one in its second run over it, and each waits 15 s by
-// default; and that a mirror is level is known no more exactly than that: it is stored once a minute. With delete.retention.ms=0 every
-// look would mark a mirror that never was behind, and the mark would tell nobody anything.
-const tombstonesLeast = 90 * time.Second
+const (
+	// tombstonesLeast is how long a tombstone counts as kept at the least, where only what is stored says when the mirror was level: that is stored
+	// once a minute. With delete.retention.ms=0 every start would mark a mirror that never was behind, and the mark would tell nobody anything.
+	tombstonesLeast = 90 * time.Second
+	// tombstonesSeen is the same where this process has seen the mirror level, which it looks at every second. A cleaner removes a tombstone in its second
+	// run over it at the earliest, and each waits 15 s by default.
+	tombstonesSeen = 10 * time.Second
+)
+
+// keptAtLeast is how long tombstones are kept after a mirror was level, as exactly as that is known.
+func keptAtLeast(configs map[string]string, last plan.Level) time.Duration {
+	if last.Ends == nil {
+		return max(deleteRetention(configs), tombstonesLeast)
+	}
+	return max(deleteRetention(configs), tombstonesSeen)
+}
 
 // deleteRetention is how long tombstones are kept: the source's value, as it is synced, or Kafka's default.
 func deleteRetention(configs map[string]string) time.Duration {
@@ -183,5 +196,5 @@ func deleteRetention(configs map[string]string) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return max(time.Duration(min(ms, int64(time.Duration(1<<62)/time.Millisecond)))*time.Millisecond, tombstonesLeast)
+	return time.Duration(min(ms, int64(time.Duration(1<<62)/time.Millisecond))) * time.Millisecond
 }
