@@ -227,8 +227,9 @@ func (ls *Links) deleteSome(ctx context.Context, name string) (more bool, err er
 	return more, err
 }
 
-// mirrorsAtOnce is how many mirrors' records one transaction removes: each takes up to three operations of 128.
-const mirrorsAtOnce = 30
+// mirrorsAtOnce is how many mirrors' records one transaction removes: each takes two changes of the 60 that an update may
+// have, which the link's own is one of.
+const mirrorsAtOnce = 25
 
 // withOrigin is a topic that keeps what its mirror's record says of where its log came from (rule T4). A source that has no topic ids cannot be
 // told from another one of its name.

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -365,6 +366,31 @@ func TestC57_DeletingALinkInUse(t *testing.T) {
 	}
 	if _, _, is := r.links.MirrorOf("t"); is {
 		t.Error("history stays after the link is gone")
+	}
+}
+
+// TestDeletingALinkWithManyStoppedMirrors: their records go in more than one update, and each topic keeps what it mirrored.
+func TestDeletingALinkWithManyStoppedMirrors(t *testing.T) {
+	r := newRig(t)
+	r.link("l")
+	const many = 2*mirrorsAtOnce + 3
+	var names []string
+	for i := range many {
+		name := fmt.Sprintf("t-%02d", i)
+		r.source.topic(name, 1)
+		r.mirror("l", name)
+		names = append(names, name)
+	}
+	r.obeyed("l", Failover, names...)
+	for _, name := range names {
+		r.state(name, mirror.Stopped)
+	}
+	if err := r.links.Delete(t.Context(), "l", false, false); err != nil {
+		t.Fatal(err)
+	}
+	img := r.meta.Image()
+	if len(img.Links) != 0 || len(img.Mirrors) != 0 || len(img.Topics) < many {
+		t.Errorf("%d links and %d mirrors are left, %d topics", len(img.Links), len(img.Mirrors), len(img.Topics))
 	}
 }
 
