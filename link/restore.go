@@ -29,8 +29,7 @@ func (r *running) setUpRestore(ctx context.Context, m topicMirror) (time.Duratio
 		}
 		return 0, nil
 	}
-	rq := peer.PledgeRequest{Turn: m.rec.Turn.ID, Topic: m.topic.ID, Name: m.topic.Name}
-	pledged, err := ask(ctx, r, peer.Pledge, m.rec.SourceTopic, rq.Encode(), peer.DecodePledgeAnswer)
+	pledged, err := r.askPledge(ctx, m)
 	switch {
 	case err != nil && refusedForGood(err):
 		return r.leave(ctx, m, &errStep{codeOfPeer(err), "the other cluster gives no pledge", err})
@@ -205,11 +204,21 @@ func (r *running) localLog(topic kafka.TopicID, p int32, below kafka.Offset) (pl
 // pledgeStands asks for the pledge once more, before anything is copied or cut off: an operator may have taken it back meanwhile, and
 // the peer may be something else by now.
 func (r *running) pledgeStands(ctx context.Context, m topicMirror) error {
-	rq := peer.PledgeRequest{Turn: m.rec.Turn.ID, Topic: m.topic.ID, Name: m.topic.Name}
-	if _, err := ask(ctx, r, peer.Pledge, m.rec.SourceTopic, rq.Encode(), peer.DecodePledgeAnswer); err != nil {
+	if _, err := r.askPledge(ctx, m); err != nil {
 		return &errStep{codeOfPeer(err), "make sure of the pledge", err}
 	}
 	return nil
+}
+
+// askPledge asks the peer for its pledge. One of another topic is none: where the peer's was deleted and made again since the order, its history
+// is not the one that was compared (rule T10).
+func (r *running) askPledge(ctx context.Context, m topicMirror) (peer.PledgeAnswer, error) {
+	rq := peer.PledgeRequest{Turn: m.rec.Turn.ID, Topic: m.topic.ID, Name: m.topic.Name}
+	pledged, err := ask(ctx, r, peer.Pledge, m.rec.SourceTopic, rq.Encode(), peer.DecodePledgeAnswer)
+	if err == nil && pledged.Topic != m.rec.SourceTopicID {
+		err = kafka.Errorf(kafka.InvalidRequest, "Topic '%s' of the other cluster was deleted and made again since this restore was ordered. Fail the topic over, then order the restore anew.", m.rec.SourceTopic)
+	}
+	return pledged, err
 }
 
 // restore carries the cuts out and lets the topic follow its peer.

@@ -176,6 +176,20 @@ func pledgeTakenBack(t *testing.T, compared bool) {
 	}
 }
 
+// Rule T10: the other side's topic is another one than when the restore was ordered. Its pledge is none, and is given back.
+func TestT10_APledgeOfATopicThatWasMadeAgainIsNone(t *testing.T) {
+	a, b := disaster(t)
+	_, rec, _ := a.links.named("l")
+	o := &ordering{ls: a.links, link: rec, verb: TruncateAndRestore, event: mirror.RestoreAsked, outcomes: map[string]*Outcome{"t": {}}, restores: map[kafka.TopicID]*plannedRestore{}}
+	o.ids = []kafka.TopicID{a.meta.Image().TopicIDs["t"]}
+	o.restores[o.ids[0]] = &plannedRestore{source: "t", sourceID: kafka.NewTopicID()}
+	if err := o.storeAll(t.Context(), a.links.runningOf(rec.ID)); err != nil {
+		t.Fatal(err)
+	}
+	a.eventually("A is an ordinary topic as before", func() bool { return a.record("t") == nil && a.part("t", 0).Offsets().Role == meta.RoleOpen })
+	b.eventually("the pledge is given back", func() bool { return b.record("t").Pledge == nil })
+}
+
 // A link whose topics are pledged is deleted only with force.
 func TestT1_DeletingALinkWithForceTakesPledgesBack(t *testing.T) {
 	a, b := disaster(t)

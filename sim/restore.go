@@ -84,6 +84,7 @@ func (s *shell) setUpRestore(m *record) {
 	id, topic := m.turn.id, c.topic.ID
 	s.question(m.upstream, "pledge "+id, func(peer *cluster, reply func(func())) {
 		partitions, stopped, err := peer.answerPledge(c, id, topic)
+		err = m.another(peer, err)
 		reply(func() {
 			switch {
 			case err != nil && plan.Final(kafka.CodeOf(err)) || err == nil && partitions < c.topic.Partitions:
@@ -96,6 +97,14 @@ func (s *shell) setUpRestore(m *record) {
 			}
 		})
 	})
+}
+
+// another refuses the pledge of a topic that is not the one the restore was ordered from (rule T10): link/restore.go's askPledge.
+func (rec *record) another(peer *cluster, err error) error {
+	if err == nil && peer.topic.ID != rec.sourceID {
+		return kafka.InvalidRequest
+	}
+	return err
 }
 
 // answerPledge gives a pledge (rule T1): link/pledge.go's.
@@ -232,6 +241,7 @@ func (s *shell) makeSure(m *record) {
 	id, topic := m.turn.id, s.c.topic.ID
 	s.question(m.upstream, "pledge "+id+" once more", func(peer *cluster, reply func(func())) {
 		_, _, err := peer.answerPledge(s.c, id, topic)
+		err = m.another(peer, err)
 		reply(func() {
 			switch {
 			case err != nil || !s.still(m) || !s.c.frozenFor(id):
