@@ -18,7 +18,7 @@ const (
 	// laidOutLeast is from which size on, in bytes; shorter requests are too small to matter.
 	laidOutLeast = 256 << 10
 	// configsMax is how many resources DescribeConfigs may name: each is answered with some forty configs.
-	configsMax = 10_000
+	configsMax = 20_000
 	// elementCost and configsCost are what answering for one thing takes, in bytes, about.
 	elementCost = 1 << 10
 	configsCost = 16 << 10
