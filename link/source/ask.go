@@ -49,7 +49,31 @@ func (c *Cluster) ask(ctx context.Context, address string, req kmsg.Request) (km
 	if err != nil {
 		return nil, err
 	}
-	return c.askOver(ctx, client, address, req)
+	resp, err := c.askOver(ctx, client, address, req)
+	if timedOut(err) {
+		c.drop(address, client)
+	}
+	return resp, err
+}
+
+// timedOut reports that nobody answered in time.
+func timedOut(err error) bool {
+	var known *Error
+	return errors.As(err, &known) && known.Class == Timeout
+}
+
+// drop forgets a client whose question was not answered in time: it may be resting for as long as a wrong answer told it to, and the
+// next question is put over a new connection.
+func (c *Cluster) drop(address string, client *kgo.Client) {
+	c.mu.Lock()
+	ours := c.peers[address] == client
+	if ours {
+		delete(c.peers, address)
+	}
+	c.mu.Unlock()
+	if ours {
+		client.Close()
+	}
 }
 
 func (c *Cluster) askOver(ctx context.Context, client *kgo.Client, address string, req kmsg.Request) (kmsg.Response, error) {

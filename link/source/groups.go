@@ -63,7 +63,10 @@ func (c *Cluster) Groups(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	listed, err := admin.ListGroups(ctx)
+	asked, cancel := context.WithTimeout(ctx, c.groupsTime())
+	defer cancel()
+	listed, err := admin.ListGroups(asked)
+	c.dropGroups(asked, ctx)
 	var shards *kadm.ShardErrors
 	if err != nil && !errors.As(err, &shards) {
 		return nil, c.classify(err, "")
@@ -85,6 +88,23 @@ func (c *Cluster) Groups(ctx context.Context) ([]string, error) {
 	return ids, errors.Join(failures...)
 }
 
+// groupsTime bounds a question about groups, with the search for their coordinators.
+func (c *Cluster) groupsTime() time.Duration { return 2*c.cfg.RequestTimeout + coordinatorWait }
+
+// dropGroups forgets the client that a question was put over when its time ran out, and not the caller's: see drop.
+func (c *Cluster) dropGroups(asked, caller context.Context) {
+	if asked.Err() == nil || caller.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	client := c.groups
+	c.groups = nil
+	c.mu.Unlock()
+	if client != nil {
+		client.Close()
+	}
+}
+
 // GroupOffsets reads committed offsets of groups, for the topics named or for all with nil. A group
 // may carry an error of its own: one coordinator that is out of reach fails its groups only.
 func (c *Cluster) GroupOffsets(ctx context.Context, groups []string, topics []string) (map[string]GroupOffsets, error) {
@@ -98,7 +118,11 @@ func (c *Cluster) GroupOffsets(ctx context.Context, groups []string, topics []st
 	}
 	all := make(map[string]GroupOffsets, len(groups))
 	for some := range slices.Chunk(groups, groupsAsked) {
-		for id, fetched := range admin.FetchManyOffsets(ctx, some...) {
+		asked, cancel := context.WithTimeout(ctx, c.groupsTime())
+		offsets := admin.FetchManyOffsets(asked, some...)
+		c.dropGroups(asked, ctx)
+		cancel()
+		for id, fetched := range offsets {
 			var g GroupOffsets
 			g.Err = c.classify(fetched.Err, "coordinator of "+id)
 			for topic, partitions := range fetched.Fetched {

@@ -19,6 +19,8 @@ import (
 
 const (
 	fetchKey = 1
+	// restMost is how long a broker may tell its clients to rest, beside the request's own time: longer than any quota of Kafka's does.
+	restMost = 15 * time.Second
 	// lastByName is the last version of Fetch that names topics by name and not by id.
 	lastByName = 12
 )
@@ -109,7 +111,7 @@ func (s *session) Fetch(ctx context.Context, wanted []fetcher.Want, ask fetcher.
 	for try := 0; ; try++ {
 		req := s.request(wanted, ask)
 		s.expected.Store(max(int64(req.MaxBytes), batchUsual) + fetchExtra + partitionExtra*int64(len(s.sent)))
-		resp, err := client.SeedBrokers()[0].Request(ctx, req)
+		resp, err := s.send(ctx, client, req, ask)
 		if err != nil {
 			s.reset()
 			return nil, s.cluster.classify(err, s.address)
@@ -125,6 +127,14 @@ func (s *session) Fetch(ctx context.Context, wanted []fetcher.Want, ask fetcher.
 			return nil, answered(answer.ErrorCode, "a fetch from broker %d", s.broker)
 		}
 	}
+}
+
+// send bounds how long an exchange may take. The client library bounds it only once the request is written, and before that it obeys a broker
+// that tells it to rest, for weeks if one wrong bit says so.
+func (s *session) send(ctx context.Context, client *kgo.Client, req *kmsg.FetchRequest, ask fetcher.Ask) (kmsg.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, ask.MaxWait+s.cluster.cfg.RequestTimeout+restMost)
+	defer cancel()
+	return client.SeedBrokers()[0].Request(ctx, req)
 }
 
 // sessionError reports errors that a session opened anew heals (KIP-227, KIP-516).

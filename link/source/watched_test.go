@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/fetcher/stubtest"
@@ -145,5 +147,31 @@ func TestALargeFirstBatchIsDoubtedOnceOnly(t *testing.T) {
 		if got, err := fetchOnce(t, cluster, 1<<10); err != nil || len(got) != 1 || len(got[0].Batches) < 5<<20 {
 			t.Fatalf("asked again: %v", err)
 		}
+	}
+}
+
+// A wrong answer may tell its reader to rest for weeks. Nobody does.
+func TestARestOfWeeksIsNotTaken(t *testing.T) {
+	stub := stubtest.NewCluster(t, 1)
+	stub.Create("t", kafka.TopicID{1}, 1)
+	stub.Partition(kafka.TopicPartition{Topic: "t"}).Produce(1, "a")
+	cluster := dial(t, source.Config{Bootstrap: stub.Bootstrap(), RequestTimeout: time.Second})
+	if _, err := fetchOnce(t, cluster, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	stub.Lie(func(resp kmsg.Response) {
+		if answer, is := resp.(*kmsg.MetadataResponse); is {
+			answer.ThrottleMillis = 1 << 30
+		}
+	})
+	if _, err := cluster.Leaders(t.Context(), "t", true); err != nil {
+		t.Fatal(err)
+	}
+	stub.Lie(nil)
+	if _, err := cluster.Leaders(t.Context(), "t", true); err == nil {
+		t.Error("the client did not rest at all: what is tested here?")
+	}
+	if _, err := cluster.Leaders(t.Context(), "t", true); err != nil {
+		t.Errorf("the client rests still: %v", err)
 	}
 }
