@@ -289,11 +289,12 @@ func TestC73_PlaintextToTLSUnderLoad(t *testing.T) {
 // TestC19_ThrottledLinkPrincipal gives the link's user a quota at the source: the link keeps to it and to its connections.
 func TestC19_ThrottledLinkPrincipal(t *testing.T) {
 	k := GuardedKafka(t)
+	topic := again("c19")
 	proxy := NewProxy(t, k.Logins())
-	h, source, admin := guardedPairAt(t, proxy.Addr(), "c19", "c19", map[string]string{"bootstrap.address.map": k.Logins() + "=" + proxy.Addr()})
+	h, source, admin := guardedPairAt(t, proxy.Addr(), topic, topic, map[string]string{"bootstrap.address.map": k.Logins() + "=" + proxy.Addr()})
 	mirror := Client(t, h.Kafka)
 	const rate, size = 1 << 20, 4 << 20
-	user := "c19"
+	user := topic
 	rs, err := admin.AlterClientQuotas(testContext(t), []kadm.AlterClientQuotaEntry{{
 		Entity: kadm.ClientQuotaEntity{{Type: "user", Name: &user}},
 		Ops:    []kadm.AlterClientQuotaOp{{Key: "consumer_byte_rate", Value: rate}},
@@ -308,12 +309,12 @@ func TestC19_ThrottledLinkPrincipal(t *testing.T) {
 		t.Fatal(err, here)
 	}
 	// Whatever the link connects to, it has connected to by the time that a first record is there and all tasks have run.
-	produce(t, source, texts("c19", "first", 0, 1)...)
-	WaitLevel(t, source, mirror, "c19", 1, 30*time.Second)
+	produce(t, source, texts(topic, "first", 0, 1)...)
+	WaitLevel(t, source, mirror, topic, 1, 30*time.Second)
 	h.alter("east", map[string]string{"topic.config.sync.ms": "500"})
-	alterTopic(t, source, "c19", "retention.ms", "123456789")
+	alterTopic(t, source, topic, "retention.ms", "123456789")
 	eventually(t, 30*time.Second, "the task of configs has run", func() (bool, string) {
-		now := describedConfig(t, mirror, "c19", "retention.ms")
+		now := describedConfig(t, mirror, topic, "retention.ms")
 		return now == "123456789", now
 	})
 	dials := proxy.Dials.Load()
@@ -321,15 +322,15 @@ func TestC19_ThrottledLinkPrincipal(t *testing.T) {
 	mrand.NewChaCha8([32]byte{19}).Read(value)
 	begun := time.Now()
 	for range size / len(value) {
-		produce(t, source, &kgo.Record{Topic: "c19", Value: value})
+		produce(t, source, &kgo.Record{Topic: topic, Value: value})
 	}
-	_, end := Ends(t, source, "c19", 0)
+	_, end := Ends(t, source, topic, 0)
 	eventually(t, 60*time.Second, "the mirror is level", func() (bool, string) {
-		m := h.Mirror("east", "c19")
+		m := h.Mirror("east", topic)
 		if m.Status != "ACTIVE" {
 			t.Errorf("a throttled mirror is %s: %v", m.Status, m.Raw)
 		}
-		_, at := Ends(t, mirror, "c19", 0)
+		_, at := Ends(t, mirror, topic, 0)
 		return at == end, fmt.Sprintf("%d of %d", at, end)
 	})
 	took := time.Since(begun)

@@ -191,7 +191,7 @@ func createOn(t *testing.T, client *kgo.Client, topic string, brokers []int32, c
 func TestC14_SourceLeadersMoveUnderLoad(t *testing.T) {
 	const partitions = 6
 	w := newPair(t)
-	topic := "c14"
+	topic := again("c14")
 	CreateTopic(t, w.source, topic, partitions, 3, nil)
 	w.h.CreateMirror("east", topic)
 	ctx, cancel := context.WithCancel(testContext(t))

@@ -124,7 +124,7 @@ func TestC100_AutoCreateOfManyTopics(t *testing.T) {
 func TestC103_SlowReadersOfAMirror(t *testing.T) {
 	const partitions = 4
 	w := newPairTo(t, SharedKafka(t), nil)
-	topic := "c103"
+	topic := again("c103")
 	CreateTopic(t, w.source, topic, partitions, 1, nil)
 	size := fillBulk(t, w.k, topic, partitions, 32<<20)
 	w.h.CreateMirror("east", topic)
