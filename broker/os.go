@@ -26,7 +26,7 @@ func volumeSpace(dir string) func() (total, usable int64) {
 		if err := syscall.Statfs(dir, &s); err != nil {
 			return -1, -1
 		}
-		return int64(s.Blocks) * int64(s.Bsize), int64(s.Bavail) * int64(s.Bsize)
+		return int64(s.Blocks) * s.Bsize, int64(s.Bavail) * s.Bsize
 	}
 }
 

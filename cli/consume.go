@@ -274,7 +274,7 @@ func spansOf(ctx context.Context, c *kgo.Client, topic string, isolation int8) (
 	var partitions []int32
 	for _, t := range meta.Topics {
 		if code := kafka.ErrorCode(t.ErrorCode); code != kafka.None {
-			return nil, fmt.Errorf("topic %q: %s. 'hawser topic list' shows those there are", topic, code)
+			return nil, fmt.Errorf("topic %q: %w. 'hawser topic list' shows those there are", topic, code)
 		}
 		for _, p := range t.Partitions {
 			partitions = append(partitions, p.Partition)
@@ -320,7 +320,7 @@ func offsetsOf(ctx context.Context, c *kgo.Client, topic string, partitions []in
 		for _, t := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
 			for _, p := range t.Partitions {
 				if code := kafka.ErrorCode(p.ErrorCode); code != kafka.None {
-					return nil, fmt.Errorf("ask for offsets of topic %q, partition %d: %s", topic, p.Partition, code)
+					return nil, fmt.Errorf("ask for offsets of topic %q, partition %d: %w", topic, p.Partition, code)
 				}
 				offsets[p.Partition] = p.Offset
 			}

@@ -197,7 +197,7 @@ func (d *door) askKafka(ctx context.Context) (string, error) {
 	}
 	for _, r := range answer.Resources {
 		if code := kafka.ErrorCode(r.ErrorCode); code != kafka.None {
-			return "", fmt.Errorf("ask %s for the REST URL: %s. Reading it takes the right DESCRIBE_CONFIGS on the cluster; or give --url", d.bootstrap, code)
+			return "", fmt.Errorf("ask %s for the REST URL: %w. Reading it takes the right DESCRIBE_CONFIGS on the cluster; or give --url", d.bootstrap, code)
 		}
 		for _, entry := range r.Configs {
 			if entry.Name == advertisedKey && entry.Value != nil && *entry.Value != "" {

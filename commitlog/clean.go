@@ -113,7 +113,7 @@ func (r *Rewrite) copy(g *segment, st state, lastSegment bool, edit Edit) error 
 	for {
 		at := s.pos
 		b, n, err := s.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {

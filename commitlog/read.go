@@ -28,7 +28,7 @@ func (s Slice) Bytes() (batch.Batches, error) {
 	}
 	out := make([]byte, s.Length)
 	if n, err := s.File.ReadAt(out, s.Position); n < len(out) {
-		if err == nil || err == io.EOF {
+		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, fmt.Errorf("read segment at %d: %w", s.Position, err)
@@ -145,7 +145,7 @@ func (v *view) find(want span) (from, to int64, err error) {
 	for {
 		end := s.pos
 		b, _, err := s.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return at, end, nil
 		}
 		if err != nil {
@@ -162,7 +162,7 @@ func (s *scanner) seek(offset kafka.Offset) (at int64, b batch.Batch, n int64, e
 	for {
 		at = s.pos
 		b, n, err = s.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil || b.NextOffset() > offset {

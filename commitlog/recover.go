@@ -152,7 +152,7 @@ func (o *opening) walk(g *segment, f store.File, size int64) (good int64, err er
 	for {
 		at := s.pos
 		b, n, err := s.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return at, nil
 		}
 		if err == nil {
@@ -252,7 +252,7 @@ func (o *opening) keep(g *segment, floor int64, last bool) error {
 // headAt is the batch header where a segment turned bad, nil if there is none that could be one.
 func headAt(f store.File, at place) batch.Batch {
 	raw := make([]byte, min(batch.HeaderSize, at.size-at.good))
-	if _, err := f.ReadAt(raw, at.good); err != nil && err != io.EOF {
+	if _, err := f.ReadAt(raw, at.good); err != nil && !errors.Is(err, io.EOF) {
 		return nil
 	}
 	head, _, err := batch.Head(raw)

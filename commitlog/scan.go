@@ -69,7 +69,7 @@ func (l *Log) scanSegment(spot spot, from kafka.Offset, headersOnly bool, yield 
 	s := scanner{file: v.file, pos: v.positionOf(from), end: v.size, chunk: walkChunk, heads: headersOnly}
 	for {
 		b, n, err := s.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -44,7 +45,7 @@ func (s *scanner) fill(n int) ([]byte, error) {
 		s.start = s.pos
 		if got, err := s.file.ReadAt(s.buf, s.pos); got < want {
 			s.buf = s.buf[:0]
-			if err == nil || err == io.EOF {
+			if err == nil || errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
 			return nil, err
@@ -97,7 +98,7 @@ func (l *Log) rescan(f store.File, st state) (state, *index, error) {
 	s := scanner{file: f, end: st.size, chunk: walkChunk, heads: true}
 	for {
 		b, size, err := s.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return again, x, nil
 		}
 		if err != nil {

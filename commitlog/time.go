@@ -93,7 +93,7 @@ func (l *Log) firstAtLeast(spot spot, ms int64, in bounds) (TimedOffset, error) 
 	for {
 		at := s.pos
 		b, n, err := s.next()
-		if err == io.EOF || err == nil && b.BaseOffset() >= in.upTo {
+		if errors.Is(err, io.EOF) || err == nil && b.BaseOffset() >= in.upTo {
 			return notFound, nil
 		}
 		if err != nil {
@@ -190,7 +190,7 @@ func (v *view) latestFrom(from kafka.Offset, in bounds) (TimedOffset, error) {
 	for {
 		at := s.pos
 		b, n, err := s.next()
-		if err == io.EOF || err == nil && b.BaseOffset() >= in.upTo {
+		if errors.Is(err, io.EOF) || err == nil && b.BaseOffset() >= in.upTo {
 			return best, nil
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -171,7 +172,7 @@ func (l *Log) cutPlace(segs []*segment, offset kafka.Offset) (i int, at state, x
 	x = &index{}
 	for interval := l.cfg.Load().IndexInterval; ; {
 		b, n, err := s.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return i, at, x, nil
 		}
 		if err != nil {

@@ -41,14 +41,14 @@ func between(low, high int64) allow {
 	}}
 }
 
-// orElse allows one number besides.
-func (a allow) orElse(one int64) allow {
-	return allow{fmt.Sprintf("%s, or %d", a.words, one), func(text string) error {
-		if n, _ := strconv.ParseInt(text, 10, 64); n == one {
+// orMinusOne allows -1 besides, which stands for unset.
+func (a allow) orMinusOne() allow {
+	return allow{a.words + ", or -1", func(text string) error {
+		if n, _ := strconv.ParseInt(text, 10, 64); n == -1 {
 			return nil
 		}
 		if err := a.check(text); err != nil {
-			return fmt.Errorf("%w, or %d", err, one)
+			return fmt.Errorf("%w, or -1", err)
 		}
 		return nil
 	}}

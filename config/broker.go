@@ -58,7 +58,7 @@ func brokerSocketKeys() []Key {
 			Doc: "Exceptions from max.connections.per.ip."},
 		Key{Name: "max.connection.creation.rate", Type: Int, Default: "2147483647",
 			Doc: "Most new connections per second."}.with(atLeast(0)),
-		{Name: "queued.max.request.bytes", Type: Long, Default: "-1", Fixed: true, Check: atLeast(1).orElse(-1).check, Allowed: atLeast(1).orElse(-1).words,
+		{Name: "queued.max.request.bytes", Type: Long, Default: "-1", Fixed: true, Check: atLeast(1).orMinusOne().check, Allowed: atLeast(1).orMinusOne().words,
 			Doc: "Most bytes of memory that requests in flight hold together beyond the first 64 KiB of each; further ones wait in their sockets, 30 s at most. -1 is 536870912. It is at least socket.request.max.bytes."},
 		Key{Name: "queued.max.requests", Type: Int, Default: "500", Fixed: true,
 			Doc: "Most requests that wait to be handled; further ones stay in their sockets."}.with(atLeast(1)),
@@ -126,7 +126,7 @@ func brokerTopicKeys() []Key {
 	return []Key{
 		{Name: "auto.create.topics.enable", Type: Bool, Default: "true", Fixed: true,
 			Doc: "Whether a topic is created when a client first asks for it and wishes so."},
-		Key{Name: "compression.gzip.level", Type: Int, Default: "-1", Doc: "Default of topics' compression.gzip.level."}.with(between(1, 9).orElse(-1)),
+		Key{Name: "compression.gzip.level", Type: Int, Default: "-1", Doc: "Default of topics' compression.gzip.level."}.with(between(1, 9).orMinusOne()),
 		Key{Name: "compression.lz4.level", Type: Int, Default: "9", Doc: "Default of topics' compression.lz4.level."}.with(between(1, 17)),
 		Key{Name: "compression.type", Type: String, Default: "producer", Doc: "Default of topics' compression.type."}.with(oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
 		Key{Name: "compression.zstd.level", Type: Int, Default: "3", Doc: "Default of topics' compression.zstd.level."}.with(between(-131072, 22)),

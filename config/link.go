@@ -99,7 +99,7 @@ func linkFetchKeys() []Key {
 	return []Key{
 		Key{Name: "connections.max.idle.ms", Type: Long, Default: "600000", Doc: "Time in ms after which an unused connection to the source is closed; -1 is never."}.with(atLeast(-1)),
 		Key{Name: "default.api.timeout.ms", Type: Int, Default: "60000", Doc: "How long, in ms, a question to the source may take with all its retries."}.with(atLeast(1)),
-		Key{Name: "link.max.bytes.per.second", Type: Long, Default: "-1", Doc: "Most bytes of records per second that this link fetches, on each broker for all mirrors together; a second's worth may come at once. Changes count at once. -1 is no limit."}.with(atLeast(1).orElse(-1)),
+		Key{Name: "link.max.bytes.per.second", Type: Long, Default: "-1", Doc: "Most bytes of records per second that this link fetches, on each broker for all mirrors together; a second's worth may come at once. Changes count at once. -1 is no limit."}.with(atLeast(1).orMinusOne()),
 		Key{Name: "metadata.max.age.ms", Type: Long, Default: "10000", Doc: "How often, in ms, the source is asked for its topics, partitions and leaders; new partitions are found so."}.with(atLeast(100)),
 		Key{Name: "num.cluster.link.fetchers", Type: Int, Default: "1", Doc: "Connections that fetch from each broker of the source."}.with(between(1, 64)),
 		Key{Name: "reconnect.backoff.max.ms", Type: Long, Default: "1000", Doc: "Longest wait in ms before a broker of the source is dialled again."}.with(atLeast(1)),
@@ -109,7 +109,7 @@ func linkFetchKeys() []Key {
 		Key{Name: "replica.fetch.min.bytes", Type: Int, Default: "1", Doc: "Bytes that the source waits for before it answers."}.with(bytes),
 		Key{Name: "replica.fetch.response.max.bytes", Type: Int, Default: "10485760", Doc: "Most bytes in one answer. On long lines the link asks for more within its memory."}.with(bytes),
 		Key{Name: "replica.fetch.wait.max.ms", Type: Int, Default: "500", Doc: "How long, in ms, the source holds a fetch that finds too little."}.with(atLeast(1)),
-		Key{Name: "replica.socket.receive.buffer.bytes", Type: Int, Default: "-1", Doc: "Receive buffer of a fetch connection in bytes; -1 is the system's, which grows by itself."}.with(bytes.orElse(-1)),
+		Key{Name: "replica.socket.receive.buffer.bytes", Type: Int, Default: "-1", Doc: "Receive buffer of a fetch connection in bytes; -1 is the system's, which grows by itself."}.with(bytes.orMinusOne()),
 		Key{Name: "replica.socket.timeout.ms", Type: Int, Default: "30000", Doc: "How long, in ms, a fetch may take beyond what the source may hold it."}.with(atLeast(1)),
 		Key{Name: "request.timeout.ms", Type: Int, Default: "30000", Doc: "How long, in ms, one request to the source may take."}.with(atLeast(1)),
 		Key{Name: "retry.backoff.max.ms", Type: Long, Default: "1000", Doc: "Longest wait in ms before a failed request is made again."}.with(atLeast(0)),

@@ -60,7 +60,7 @@ func topicLogKeys() []Key {
 func topicOtherKeys() []Key {
 	return []Key{
 		Key{Name: "compression.gzip.level", Type: Int, Default: "-1", BrokerKey: "compression.gzip.level",
-			Doc: "Level used where this topic's batches are compressed with gzip here; -1 is the codec's own."}.with(between(1, 9).orElse(-1)),
+			Doc: "Level used where this topic's batches are compressed with gzip here; -1 is the codec's own."}.with(between(1, 9).orMinusOne()),
 		Key{Name: "compression.lz4.level", Type: Int, Default: "9", BrokerKey: "compression.lz4.level",
 			Doc: "Level used where this topic's batches are compressed with lz4 here."}.with(between(1, 17)),
 		Key{Name: "compression.type", Type: String, Default: "producer", BrokerKey: "compression.type",

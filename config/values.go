@@ -20,22 +20,22 @@ type Values struct {
 }
 
 // lookup is the value as written, and whether there is one at all.
-func (v Values) lookup(name string) (Key, string, bool) {
+func (v Values) lookup(name string) (string, bool) {
 	k, ok := v.table.Key(name)
 	if !ok {
 		panic("BUG: no " + v.table.kind + " config is named " + name)
 	}
 	for _, layer := range v.layers {
 		if value, ok := layer[name]; ok {
-			return k, value, true
+			return value, true
 		}
 	}
-	return k, k.Default, !k.Unset
+	return k.Default, !k.Unset
 }
 
 // Set reports whether the key has a value: it was set, or has a default.
 func (v Values) Set(name string) bool {
-	_, _, ok := v.lookup(name)
+	_, ok := v.lookup(name)
 	return ok
 }
 
@@ -51,7 +51,7 @@ func (v Values) IsDefault(name string) bool {
 
 // Text is the value without blanks around it; "" where there is none.
 func (v Values) Text(name string) string {
-	_, value, _ := v.lookup(name)
+	value, _ := v.lookup(name)
 	return strings.TrimSpace(value)
 }
 

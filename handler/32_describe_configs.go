@@ -24,7 +24,7 @@ func describeConfigs(_ context.Context, c *call, rq *kmsg.DescribeConfigsRequest
 		out.ErrorCode, out.ErrorMessage = code(err), kafka.MessageOf(err)
 		for _, e := range entries {
 			if len(in.ConfigNames) == 0 || slices.Contains(in.ConfigNames, e.key.Name) {
-				out.Configs = append(out.Configs, c.configAnswer(rq, in.ResourceType, e))
+				out.Configs = append(out.Configs, c.configAnswer(rq, e))
 			}
 		}
 		resp.Resources = append(resp.Resources, out)
@@ -84,7 +84,7 @@ func (c *call) mirrorEntries(topic kafka.TopicID) (list []entry) {
 	return list
 }
 
-func (c *call) configAnswer(rq *kmsg.DescribeConfigsRequest, kind kmsg.ConfigResourceType, e entry) kmsg.DescribeConfigsResponseResourceConfig {
+func (c *call) configAnswer(rq *kmsg.DescribeConfigsRequest, e entry) kmsg.DescribeConfigsResponseResourceConfig {
 	out := kmsg.NewDescribeConfigsResponseResourceConfig()
 	out.Name, out.Value, out.ReadOnly = e.key.Name, e.value, e.key.Fixed
 	out.Source, out.IsDefault, out.IsSensitive = e.source, e.source == kmsg.ConfigSourceDefaultConfig, e.key.Sensitive

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 
@@ -80,7 +81,7 @@ func (c *call) alter(ctx context.Context, r resource, validateOnly bool, change 
 	default:
 		err = errResourceType(r.kind)
 	}
-	if err == errValidated {
+	if errors.Is(err, errValidated) {
 		return nil
 	}
 	return err
@@ -152,7 +153,7 @@ func (c *call) alterBroker(ctx context.Context, name string, validateOnly bool, 
 // AlterBroker replaces what was set of a broker's configs ("" is the defaults of all) by
 // what change makes of it. That the caller may was checked.
 func (s *Server) AlterBroker(ctx context.Context, name string, validateOnly bool, change func(map[string]string) (map[string]string, error)) error {
-	if err := s.changeBroker(ctx, name, validateOnly, change); err != errValidated {
+	if err := s.changeBroker(ctx, name, validateOnly, change); !errors.Is(err, errValidated) {
 		return err
 	}
 	return nil

@@ -159,7 +159,7 @@ func TestClientAdministers(t *testing.T) {
 	if _, err := adm.DeleteTopics(ctx, "t"); err != nil {
 		t.Fatal(err)
 	}
-	if worldTopics(worldTopics{w}).ByName("t") != nil {
+	if (worldTopics{w}).ByName("t") != nil {
 		t.Fatal("the topic is still there")
 	}
 }

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
@@ -118,7 +119,7 @@ func readSlice(slice commitlog.Slice, p []byte, at int64) error {
 		return nil
 	}
 	if n, err := slice.File.ReadAt(p, slice.Position+at); n < len(p) {
-		if err == nil || err == io.EOF {
+		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return fmt.Errorf("read records at position %d: %w", slice.Position+at, err)

@@ -304,7 +304,7 @@ func (r *running) release(ctx context.Context, m topicMirror) error {
 	if m.state == mirror.Stopped && m.rec.Turn.Plain && r.untouched(m) {
 		return r.forget(ctx, m)
 	}
-	_, err = r.changeTurn(ctx, m, func(turn *meta.Turn) { turn.Release = false })
+	err = r.changeTurn(ctx, m, func(turn *meta.Turn) { turn.Release = false })
 	if err == nil {
 		r.note(m.topic.ID, nil)
 	}
@@ -341,7 +341,7 @@ func (r *running) quarantine(ctx context.Context, img *meta.Image, m topicMirror
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	_, err = r.changeTurn(ctx, m, func(turn *meta.Turn) {
+	err = r.changeTurn(ctx, m, func(turn *meta.Turn) {
 		turn.Cuts = slices.Clone(turn.Cuts)
 		for p := range turn.Cuts {
 			turn.Cuts[p].Kept = true

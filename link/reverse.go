@@ -81,7 +81,7 @@ func (r *running) askFreeze(ctx context.Context, m topicMirror) (time.Duration, 
 		r.noteTurn(m, plan.Problem{Code: string(mirror.LagNotZero), Text: "the source is being frozen: " + answer.Text})
 		return turnSoon, nil
 	}
-	_, err = r.changeTurn(ctx, m, func(turn *meta.Turn) {
+	err = r.changeTurn(ctx, m, func(turn *meta.Turn) {
 		if turn.Ends == nil {
 			turn.Ends = answer.Ends
 		}

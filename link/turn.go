@@ -209,10 +209,9 @@ func (r *running) stepTurn(ctx context.Context, m topicMirror, e mirror.Event, m
 }
 
 // changeTurn changes a record that is still in the state and the turn that m was read in.
-func (r *running) changeTurn(ctx context.Context, m topicMirror, change func(*meta.Turn)) (bool, error) {
-	same := false
+func (r *running) changeTurn(ctx context.Context, m topicMirror, change func(*meta.Turn)) error {
 	err := r.ls.updateMirrors(ctx, []kafka.TopicID{m.topic.ID}, func(_ *meta.Image, rec *meta.Mirror) bool {
-		if same = rec.State == m.rec.State && rec.Turn != nil && rec.Turn.ID == m.rec.Turn.ID; !same {
+		if rec.State != m.rec.State || rec.Turn == nil || rec.Turn.ID != m.rec.Turn.ID {
 			return false
 		}
 		turn := *rec.Turn
@@ -221,9 +220,9 @@ func (r *running) changeTurn(ctx context.Context, m topicMirror, change func(*me
 		return true
 	})
 	if err != nil {
-		return false, fmt.Errorf("store the turn: %w", err)
+		return fmt.Errorf("store the turn: %w", err)
 	}
-	return same, nil
+	return nil
 }
 
 // stepRecord moves a record and does to it what is an effect on the record itself: KillReversal.

@@ -67,7 +67,7 @@ func (o *ordering) askAbout(ctx context.Context, r *running, m topicMirror) (ope
 	case plan.Dead:
 		return nil, true, nil
 	case plan.Silent:
-		return nil, false, fmt.Errorf("Topic '%s' was handed over, and cluster %s does not say whether it is writable there: %v. Force the failover if that cluster is gone.", m.topic.Name, o.link.RemoteClusterID, err)
+		return nil, false, fmt.Errorf("Topic '%s' was handed over, and cluster %s does not say whether it is writable there: %w. Force the failover if that cluster is gone.", m.topic.Name, o.link.RemoteClusterID, err)
 	default:
 		return nil, false, fmt.Errorf("Topic '%s' was handed over, and is or may be writable on cluster %s (it says %v). Force the failover to write on both sides.", m.topic.Name, o.link.RemoteClusterID, word)
 	}

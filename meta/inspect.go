@@ -12,6 +12,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/snap"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
@@ -128,7 +129,7 @@ func (f files) readLog() (last uint64, err error) {
 	if err != nil {
 		return 0, f.damaged(f.logFile(err), err)
 	}
-	defer w.Close()
+	defer func() { _ = w.Close() }() // it was only read
 	_, state, entries, err := w.ReadAll()
 	if err != nil {
 		return 0, f.damaged(f.logFile(err), err)
@@ -176,15 +177,15 @@ func (f files) readDB() (applied uint64, err error) {
 		return 0, f.damaged(f.db, errors.New("it is empty"))
 	}
 	db, err := bolt.Open(f.db, 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Second})
-	if errors.Is(err, bolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		return 0, fmt.Errorf("open %s: another process has it open: %w", f.db, err)
 	}
 	if err != nil {
 		return 0, f.damaged(f.db, err)
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }() // it was only read
 	err = db.View(func(tx *bolt.Tx) error {
-		if int64(tx.Size()) > info.Size() {
+		if tx.Size() > info.Size() {
 			return fmt.Errorf("it has %d bytes of %d", info.Size(), tx.Size())
 		}
 		if b := tx.Bucket([]byte("meta")); b != nil {

@@ -91,7 +91,7 @@ func (m *Meta) commitAll(ctx context.Context, img *Image, writes []*partitionsWr
 	failed := make([]error, len(writes))
 	for i, w := range writes {
 		g.Go(func() error {
-			revs[i], failed[i] = m.commit(ctx, img, &w.write)
+			revs[i], failed[i] = m.commit(ctx, &w.write)
 			if failed[i] != nil && isUnsure(failed[i]) && ctx.Err() == nil {
 				revs[i], failed[i] = m.settle(ctx, &w.write, failed[i])
 			}

@@ -69,7 +69,7 @@ func (m *Meta) write(ctx context.Context, plan func(*Image) (*write, error)) err
 		if err != nil {
 			return err
 		}
-		rev, err := m.commit(ctx, img, w)
+		rev, err := m.commit(ctx, w)
 		switch {
 		case err == nil:
 			return m.waitRevision(ctx, rev)
@@ -142,7 +142,7 @@ func (m *Meta) pause(ctx context.Context, attempt int) error {
 
 // commit makes the write in one transaction and returns its revision, 0 if
 // there was nothing to do. On ErrConflict Image shows what was in the way.
-func (m *Meta) commit(ctx context.Context, img *Image, w *write) (int64, error) {
+func (m *Meta) commit(ctx context.Context, w *write) (int64, error) {
 	if err := m.Err(); err != nil {
 		return 0, err
 	}

@@ -312,7 +312,7 @@ func TestT3_ExchangeOfUnknownOutcome(t *testing.T) {
 			if got, _ := b.readAll(0, 0, kafka.ReadUncommitted); !slices.Equal(valuesOf(t, got), valuesOf(t, want)) {
 				t.Errorf("it holds %q", valuesOf(t, got))
 			}
-			b.mustMirror(0, batch.Batch(lateBatch(t)))
+			b.mustMirror(0, lateBatch(t))
 			if !made {
 				b.beginCopy(copyID)
 				b.copyTo(copyID, lateBatch(t))

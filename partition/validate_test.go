@@ -33,7 +33,7 @@ func sentToValidate(t *testing.T) []sent {
 	old[16] = 1
 	badCRC := slices.Clone(plain)
 	badCRC[len(badCRC)-1] ^= 1
-	control := batch.Batch(markerBatch(0, 0, 1, 0, batch.Commit, 0))
+	control := markerBatch(0, 0, 1, 0, batch.Commit, 0)
 	appendTime := slices.Clone(plain)
 	appendTime.SetLogAppendTime(1)
 	holes, err := batch.Build(batch.Spec{ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1, LastDelta: 2}, []batch.Record{{Offset: 0}, {Offset: 2}})

@@ -56,7 +56,7 @@ func (c *call) listsMirrors() bool {
 
 // checkLinkName is the rule for link names: it keeps them apart from all else in a path.
 func checkLinkName(name string) error {
-	why := ""
+	var why string
 	switch {
 	case name == "":
 		why = "it is empty"

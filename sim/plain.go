@@ -166,7 +166,7 @@ func (k *plainKafka) serve(a ask) fetched {
 }
 
 // append adds a batch that a producer, or a coordinator, has sent.
-func (k *plainKafka) append(p int32, b batch.Batch) *node {
+func (k *plainKafka) append(p int32, b batch.Batch) {
 	l := k.logs[p]
 	b = slices.Clone(b)
 	b.SetBaseOffset(l.end())
@@ -177,7 +177,6 @@ func (k *plainKafka) append(p int32, b batch.Batch) *node {
 	if len(l.epochs) == 0 || l.epochs[len(l.epochs)-1].Epoch < l.epoch {
 		l.epochs = append(l.epochs, kafka.EpochStart{Epoch: l.epoch, Start: b.BaseOffset()})
 	}
-	return n
 }
 
 func (l *plainLog) noteTxn(b batch.Batch) {

@@ -92,7 +92,8 @@ func (t transaction) decideInit(timeoutMs int32, expected *identity, fresh kafka
 		}
 		return next, false, kafka.None
 	}
-	return t.bump(timeoutMs, expected, nowMs)
+	next, code = t.bump(timeoutMs, expected, nowMs)
+	return next, false, code
 }
 
 // empty is t without a transaction.
@@ -102,7 +103,7 @@ func (t transaction) empty(timeoutMs int32, nowMs int64) transaction {
 	return t
 }
 
-func (t transaction) bump(timeoutMs int32, expected *identity, nowMs int64) (transaction, bool, kafka.ErrorCode) {
+func (t transaction) bump(timeoutMs int32, expected *identity, nowMs int64) (transaction, kafka.ErrorCode) {
 	next := t.empty(timeoutMs, nowMs)
 	switch {
 	case expected == nil:
@@ -112,9 +113,9 @@ func (t transaction) bump(timeoutMs int32, expected *identity, nowMs int64) (tra
 	case t.lastEpoch != noEpoch && expected.epoch == t.lastEpoch, expected.producer == t.previous && t.epoch == 0:
 		// The answer to the same request was lost: it is given again.
 	default:
-		return t, false, kafka.ProducerFenced
+		return t, kafka.ProducerFenced
 	}
-	return next, false, kafka.None
+	return next, kafka.None
 }
 
 // fence aborts an ongoing transaction under an epoch that no client has. The version goes, so that the raised epoch is

@@ -315,7 +315,7 @@ func TestXerialFramingIsRead(t *testing.T) {
 	if got, err := b.Decompress(1 << 20); err != nil || !bytes.Equal(got, plain) {
 		t.Fatal(err)
 	}
-	for n := range len(framed) {
+	for n := range framed {
 		cut := withPayload(t, batch.CodecSnappy, framed[:n])
 		if got, err := cut.Decompress(1 << 20); err == nil && n > 16 && bytes.Equal(got, plain) {
 			t.Fatalf("%d of %d bytes are read as if they were all", n, len(framed))

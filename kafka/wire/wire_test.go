@@ -152,7 +152,7 @@ func TestC78_ClientIDsAndUnknownTags(t *testing.T) {
 	long := strings.Repeat("x", 1024)
 	empty := ""
 	for _, id := range []*string{nil, &empty, &long} {
-		for version := int16(0); version <= 13; version++ {
+		for version := range int16(14) {
 			rq := kmsg.NewPtrMetadataRequest()
 			rq.SetVersion(version)
 			rq.UnknownTags.Set(99, []byte("unheard of"))
@@ -192,7 +192,7 @@ func TestDecodeRefusesWhatIsCutShort(t *testing.T) {
 	topic.Topic = "some-topic"
 	rq.Topics = append(rq.Topics, topic)
 	whole := rq.AppendTo([]byte{0})
-	for n := range len(whole) {
+	for n := range whole {
 		got := kmsg.NewPtrCreateTopicsRequest()
 		got.SetVersion(7)
 		if err := Decode(got, whole[:n]); !errors.Is(err, ErrMalformed) {

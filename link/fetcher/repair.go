@@ -77,7 +77,7 @@ func (q *part) align() {
 	case plan.Truncate:
 		q.truncate(f, v)
 	case plan.Blame:
-		q.blame(f, v)
+		q.blame(v)
 	}
 }
 
@@ -170,7 +170,7 @@ func (q *part) truncate(f plan.Histories, v plan.Aligned) {
 }
 
 // blame shows what the histories do not explain, at once or the second time it is seen.
-func (q *part) blame(f plan.Histories, v plan.Aligned) {
+func (q *part) blame(v plan.Aligned) {
 	if v.Twice {
 		if q.short++; q.short < 2 {
 			q.notBefore = time.Now().Add(q.pool.cfg.Load().Backoff)

@@ -95,7 +95,7 @@ func testUpdate(t *testing.T, ctx context.Context, m *meta.Meta) {
 		t.Fatal("nothing was changed, and the revision moved")
 	}
 	errMine := errors.New("mine")
-	if err := m.Update(ctx, func(*meta.Image) ([]meta.Change, error) { return nil, errMine }); err != errMine {
+	if err := m.Update(ctx, func(*meta.Image) ([]meta.Change, error) { return nil, errMine }); !errors.Is(err, errMine) {
 		t.Fatalf("an error of decide came back as %v", err)
 	}
 }
@@ -135,7 +135,7 @@ func testNames(t *testing.T, ctx context.Context, m *meta.Meta) {
 			})
 			if err == nil {
 				won <- l.ID
-			} else if err != errTaken {
+			} else if !errors.Is(err, errTaken) {
 				t.Error(err)
 			}
 		})
@@ -228,7 +228,7 @@ func testKeep(t *testing.T, ctx context.Context, m *meta.Meta) {
 		}
 		return []meta.Change{meta.KeepLink(l.ID), meta.PutMirror(&meta.Mirror{Topic: kafka.NewTopicID(), Link: l.ID})}, nil
 	})
-	if err != errGone || len(m.Image().Mirrors) != 0 {
+	if !errors.Is(err, errGone) || len(m.Image().Mirrors) != 0 {
 		t.Fatalf("err = %v, %d mirrors of a deleted link", err, len(m.Image().Mirrors))
 	}
 }
@@ -272,7 +272,7 @@ func testPartitions(t *testing.T, ctx context.Context, m *meta.Meta) {
 		t.Fatal("a decision to change nothing changed something")
 	}
 	errMine := errors.New("mine")
-	if err := m.UpdatePartitions(ctx, ids, func(*meta.Partitions) (*meta.Partitions, error) { return nil, errMine }); err != errMine {
+	if err := m.UpdatePartitions(ctx, ids, func(*meta.Partitions) (*meta.Partitions, error) { return nil, errMine }); !errors.Is(err, errMine) {
 		t.Fatalf("an error of decide came back as %v", err)
 	}
 }

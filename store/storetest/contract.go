@@ -78,9 +78,9 @@ func (h *harness) file(name, content string) store.File {
 	return f
 }
 
-func (h *harness) open(name string) store.File {
+func (h *harness) open() store.File {
 	h.Helper()
-	f, err := h.dir.Open(name)
+	f, err := h.dir.Open("a.log")
 	h.ok(err)
 	return f
 }
@@ -93,7 +93,7 @@ func (h *harness) holds(f store.File, want string) {
 	}
 	got := make([]byte, len(want)+1)
 	n, err := f.ReadAt(got, 0)
-	if n != len(want) || string(got[:n]) != want || err != io.EOF {
+	if n != len(want) || string(got[:n]) != want || !errors.Is(err, io.EOF) {
 		h.Fatalf("file holds %q (%v), want %q", got[:n], err, want)
 	}
 }
@@ -137,10 +137,10 @@ func appended(h *harness) {
 	h.holds(f, "onetwo")
 	h.named("a.log", "onetwo")
 	part := make([]byte, 2)
-	if n, err := f.ReadAt(part, 2); n != 2 || string(part) != "et" || err != nil && err != io.EOF {
+	if n, err := f.ReadAt(part, 2); n != 2 || string(part) != "et" || err != nil && !errors.Is(err, io.EOF) {
 		h.Fatalf("read %q, %v", part, err)
 	}
-	if n, err := f.ReadAt(part, 99); n != 0 || err != io.EOF {
+	if n, err := f.ReadAt(part, 99); n != 0 || !errors.Is(err, io.EOF) {
 		h.Fatalf("read behind the end: %d, %v", n, err)
 	}
 	f.StartWriteback(0, 6)
@@ -186,7 +186,7 @@ func beside(h *harness) {
 
 func goesOn(h *harness) {
 	h.ok(h.file("a.log", "one").Close())
-	f := h.open("a.log")
+	f := h.open()
 	h.holds(f, "one")
 	h.ok(f.Append([]byte("two")))
 	h.ok(f.Sync())
@@ -223,7 +223,7 @@ func hinted(h *harness) {
 
 func removed(h *harness) {
 	f := h.file("a.log", "bytes")
-	reader := h.open("a.log")
+	reader := h.open()
 	h.ok(h.dir.Remove("a.log"))
 	h.ok(h.dir.SyncDir())
 	h.holds(reader, "bytes")
@@ -238,7 +238,7 @@ func removed(h *harness) {
 func renamedOver(h *harness) {
 	h.ok(h.file("a.log", "old").Close())
 	h.ok(h.file("b.log", "new!").Close())
-	reader := h.open("a.log")
+	reader := h.open()
 	h.ok(h.dir.Rename("b.log", "a.log"))
 	h.ok(h.dir.SyncDir())
 	h.holds(reader, "old")
@@ -278,11 +278,11 @@ func cut(h *harness) {
 	h.ok(h.file("a.log", "onetwo").Close())
 	h.ok(h.dir.Cut("a.log", 5)) // nobody reads
 	h.named("a.log", "onetw")
-	reader := h.open("a.log")
+	reader := h.open()
 	h.ok(h.dir.Cut("a.log", 3))
 	h.holds(reader, "onetw")
 	h.named("a.log", "one")
-	f := h.open("a.log")
+	f := h.open()
 	h.ok(f.Append([]byte("TWO")))
 	h.holds(reader, "onetw")
 	h.holds(f, "oneTWO")
@@ -295,7 +295,7 @@ func cut(h *harness) {
 func appendAfterCut(h *harness) {
 	h.ok(h.file("a.log", "onetwo").Close())
 	h.ok(h.dir.Cut("a.log", 0))
-	f := h.open("a.log")
+	f := h.open()
 	h.ok(f.Append([]byte("x")))
 	h.ok(f.Sync())
 	h.holds(f, "x")
@@ -308,7 +308,7 @@ func partitions(h *harness) {
 	h.ok(err)
 	h.wantPartitions(h.id, other)
 	h.ok(h.file("a.log", "bytes").Close())
-	reader := h.open("a.log")
+	reader := h.open()
 	h.ok(h.st.Remove(h.id))
 	h.ok(h.st.Remove(h.id))
 	h.holds(reader, "bytes")
