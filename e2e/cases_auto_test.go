@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -23,6 +24,21 @@ func topicNames(t *testing.T, client *kgo.Client) []string {
 	list, err := kadm.NewClient(client).ListTopicsWithInternal(testContext(t))
 	fatal(t, err)
 	return list.Names()
+}
+
+// topicIDs is the id of each topic, internal ones included; none is zero or another's.
+func topicIDs(t *testing.T, client *kgo.Client) map[string]kadm.TopicID {
+	t.Helper()
+	list, err := kadm.NewClient(client).ListTopicsWithInternal(testContext(t))
+	fatal(t, err)
+	ids, names := map[string]kadm.TopicID{}, map[kadm.TopicID]string{{}: "nothing"}
+	for name, topic := range list {
+		if other, is := names[topic.ID]; is {
+			t.Errorf("topic %s has the id %s of %s", name, topic.ID, other)
+		}
+		ids[name], names[topic.ID] = topic.ID, name
+	}
+	return ids
 }
 
 // TestC44_C46_C47_C48_C50_AutoCreateOfAwkwardNames takes everything of a source, once as it is and once under a prefix: names that are
@@ -127,9 +143,13 @@ func TestC44_C46_C47_C48_C50_AutoCreateOfAwkwardNames(t *testing.T) {
 	if status, body := h.Call("POST", h.path("/links/under/mirrors"), map[string]any{"source_topic_name": longer, "mirror_topic_name": prefix + longer}); status != 400 {
 		t.Errorf("a name of 250 characters: %d %v", status, body)
 	}
+	ids := topicIDs(t, here)
 	h.Kill()
 	h.Start()
 	here = Client(t, h.Kafka)
+	if now := topicIDs(t, here); len(ids) <= len(want) || !maps.Equal(now, ids) { // case C96: also of mirrors and internal topics
+		t.Errorf("the topics' ids were %v and are %v after a restart", ids, now)
+	}
 	for mirror, of := range map[string]string{longer: longer, prefix + long: long} {
 		eventually(t, 30*time.Second, "long names are level after a restart", func() (bool, string) {
 			_, end, err := ends(testContext(t), here, mirror, 0)
