@@ -12,7 +12,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TestTransactions has 8 producers commit transactions of 1 to 100 records over 10 partitions.
@@ -124,98 +123,6 @@ func TestCommits(t *testing.T) {
 				f.add("cpu µs/commit", used*1e6/float64(done))
 				return f
 			})
-		}
-	}
-}
-
-// TestGroups has 500 members join one group, and makes 1,000 groups of a member each.
-func TestGroups(t *testing.T) {
-	for _, p := range pairs(t)[1:] {
-		inTurn(t, p, "500 members join", func(b broker, topic string) figures { return join(t, b, topic, 500, 1) })
-		inTurn(t, p, "1000 groups", func(b broker, topic string) figures { return join(t, b, topic, 1000, 1000) })
-	}
-}
-
-// join has members join groups, the classic way, with raw requests: what is measured is the broker. It ends when all are
-// in the same generation.
-func join(t *testing.T, b broker, topic string, members, groups int) figures {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	clients := make([]*kgo.Client, members)
-	for n := range clients {
-		clients[n] = client(t, b.address)
-		defer clients[n].Close()
-		if err := clients[n].Ping(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	begun, before := time.Now(), cpuSeconds(t, b.pid)
-	var joined sync.WaitGroup
-	var generations sync.Map
-	for n, c := range clients {
-		joined.Go(func() {
-			m := &member{client: c, group: fmt.Sprintf("%s-%d", topic, n%groups), want: members / groups}
-			if err := m.join(ctx); err != nil {
-				t.Error(err)
-			}
-			generations.Store(fmt.Sprint(m.group, m.generation), true)
-		})
-	}
-	joined.Wait()
-	took := time.Since(begun)
-	different := 0
-	generations.Range(func(any, any) bool { different++; return true })
-	if different != groups {
-		t.Fatalf("%s: %d generations of %d groups", b.name, different, groups)
-	}
-	var f figures
-	f.add("ms", ms(took))
-	f.add("cpu ms", (cpuSeconds(t, b.pid)-before)*1000)
-	return f
-}
-
-type member struct {
-	client     *kgo.Client
-	group      string
-	want       int // members of the group in the end
-	id         string
-	generation int32
-}
-
-// join joins until the group has all its members.
-func (m *member) join(ctx context.Context) error {
-	for {
-		rq := kmsg.NewPtrJoinGroupRequest()
-		rq.Group, rq.MemberID, rq.ProtocolType, rq.SessionTimeoutMillis, rq.RebalanceTimeoutMillis = m.group, m.id, "consumer", 60_000, 60_000
-		protocol := kmsg.NewJoinGroupRequestProtocol()
-		protocol.Name, protocol.Metadata = "range", make([]byte, 64)
-		rq.Protocols = append(rq.Protocols, protocol)
-		rs, err := rq.RequestWith(ctx, m.client)
-		if err != nil {
-			return err
-		}
-		m.id = rs.MemberID
-		if rs.ErrorCode != 0 {
-			continue // MEMBER_ID_REQUIRED, and the coordinator being found
-		}
-		m.generation = rs.Generation
-		sync := kmsg.NewPtrSyncGroupRequest()
-		sync.Group, sync.MemberID, sync.Generation = m.group, m.id, m.generation
-		for _, other := range rs.Members { // the leader's are all
-			a := kmsg.NewSyncGroupRequestGroupAssignment()
-			a.MemberID, a.MemberAssignment = other.MemberID, make([]byte, 64)
-			sync.GroupAssignment = append(sync.GroupAssignment, a)
-		}
-		if len(rs.Members) > 0 && len(rs.Members) < m.want {
-			continue // others are on their way: joining again begins the next generation
-		}
-		synced, err := sync.RequestWith(ctx, m.client)
-		if err != nil {
-			return err
-		}
-		if synced.ErrorCode == 0 {
-			return nil
 		}
 	}
 }
