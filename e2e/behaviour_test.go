@@ -37,7 +37,7 @@ func TestC01_CursorAtABatchWhoseLastRecordsWereCompactedAway(t *testing.T) {
 	produce(t, one, keyed(topic, "second", keys[7:]...)...)
 	eventually(t, 60*time.Second, "the source has compacted the first batch", func() (bool, string) {
 		produce(t, one, keyed(topic, time.Now().String(), "filler")...)
-		head := batch.Batch(firstBatch(t, Raw(t, w.source, topic, 0, 0, 10)))
+		head := firstBatch(t, Raw(t, w.source, topic, 0, 0, 10))
 		return head.Count() == 7 && head.LastOffset() == 9, fmt.Sprintf("it has %d records up to offset %d", head.Count(), head.LastOffset())
 	})
 	compactAndStop(t, w.k, topic)
