@@ -50,7 +50,7 @@ func TestConsole_ShowsMirrorsAndGivesOrders(t *testing.T) {
 	if !strings.Contains(asked, "failover shown?") || !strings.Contains(asked, "Mirroring stops now and for good") {
 		t.Errorf("before the order it asks %q", asked)
 	}
-	if !strings.Contains(after, "1 mirror topics") || !strings.Contains(after, "stopped") || !strings.Contains(after, "active") {
+	if !strings.Contains(after, "1 mirror topic ") || !strings.Contains(after, "stopped") || !strings.Contains(after, "active") {
 		t.Errorf("after the order it says %s", after)
 	}
 	h.WaitStatus("east", "shown", "STOPPED", 10*time.Second)

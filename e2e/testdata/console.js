@@ -4,13 +4,18 @@ const fs = require("fs"), vm = require("vm");
 const [, , base, mirror] = process.argv;
 
 class Node {
-  constructor(tag) { this.tag = tag; this.children = []; this.dataset = {}; this.listeners = {}; this.value = ""; this.classList = { add() {}, remove() {} }; }
+  constructor(tag) { this.tag = tag; this.children = []; this.dataset = {}; this.listeners = {}; this.value = ""; this.hidden = tag === "login"; this.classList = { add() {}, remove() {} }; }
   append(...nodes) { for (const n of nodes) this.children.push(n instanceof Node ? Object.assign(n, { parent: this }) : String(n)); }
   replaceChildren(...nodes) { this.children = []; this.append(...nodes); }
   setAttribute() {}
   addEventListener(kind, act) { this.listeners[kind] = act; }
   closest(tag) { return this.tag === tag ? this : this.parent ? this.parent.closest(tag) : null; }
   focus() {}
+  showModal() { // a person who says yes
+    asked.push(byId("ask-title").textContent + " " + byId("ask-words").textContent);
+    this.returnValue = "yes";
+    setTimeout(() => this.listeners.close());
+  }
   set textContent(text) { this.children = [String(text)]; }
   get textContent() { return this.children.map((c) => c instanceof Node ? c.textContent : c).join(" "); }
   *all() { yield this; for (const c of this.children) if (c instanceof Node) yield* c.all(); }
@@ -20,11 +25,11 @@ const ids = {};
 const byId = (id) => ids[id] ||= new Node(id);
 const page = {
   getElementById: byId, createElement: (tag) => new Node(tag), createElementNS: (_, tag) => new Node(tag),
-  querySelector: () => null, querySelectorAll: () => [], body: new Node("body"), visibilityState: "visible", activeElement: null,
+  querySelector: () => null, querySelectorAll: () => [], body: new Node("body"), addEventListener() {}, visibilityState: "visible", activeElement: null,
 };
 const asked = [];
 const context = {
-  document: page, window: { confirm: (text) => { asked.push(text); return true; } }, AbortSignal, Date, JSON, Math, Map, Set, Error, Promise, encodeURIComponent, setTimeout,
+  document: page, getSelection: () => null, location: new URL(base), btoa, TextEncoder, AbortSignal, Date, JSON, Math, Map, Set, Error, Promise, encodeURIComponent, setTimeout,
   fetch: (path, options) => fetch(base + path, options),
 };
 vm.runInNewContext(fs.readFileSync(0, "utf8"), context);
@@ -46,7 +51,7 @@ const click = (node) => byId("links").listeners.click({ target: node });
   const failover = await until("failover is offered", button("order", "failover"));
   console.log("BEFORE " + says());
   click(failover);
-  await until("one mirror is left", () => byId("tiles").textContent.includes("1 mirror topics"));
+  await until("one mirror is left", () => byId("tiles").textContent.includes("1 mirror topic "));
   console.log("ASKED " + asked.join("|"));
   console.log("AFTER " + says());
   process.exit(0);
