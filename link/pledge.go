@@ -79,7 +79,7 @@ func (ls *Links) answerPledge(ctx context.Context, q question) ([]byte, error) {
 			return nil, err
 		}
 		rec := img.Mirrors[topic.ID]
-		if rq.Validate || rec != nil && rec.Pledge != nil {
+		if rq.Validate || rec != nil && rec.Pledge != nil && rec.Pledge.ID == rq.Turn {
 			return nil, nil
 		}
 		changes := []meta.Change{meta.KeepLink(q.Link)}

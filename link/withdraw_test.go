@@ -62,15 +62,21 @@ func disaster(t *testing.T) (a, b *rig) {
 // pledge has topic t pledged to the first restore of a's.
 func (r *rig) pledge(a *rig) {
 	r.t.Helper()
+	if err := r.pledgeTo(a, 1); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// pledgeTo asks for the pledge of topic t to the nth restore of a's.
+func (r *rig) pledgeTo(a *rig, n int64) error {
 	img := a.meta.Image()
 	id := img.TopicIDs["t"]
 	rq := &peer.Request{
-		Ask:  peer.Ask{Key: peer.Pledge, Topics: []string{"t"}, Body: peer.PledgeRequest{Turn: plan.TurnID(id, 1), Topic: id, Name: "t"}.Encode()},
+		Ask:  peer.Ask{Key: peer.Pledge, Topics: []string{"t"}, Body: peer.PledgeRequest{Turn: plan.TurnID(id, n), Topic: id, Name: "t"}.Encode()},
 		Link: r.meta.Image().LinkIDs["l"], Caller: img.Cluster.ID,
 	}
-	if _, err := r.links.Answer(r.t.Context(), "User:x", rq); err != nil {
-		r.t.Fatal(err)
-	}
+	_, err := r.links.Answer(r.t.Context(), "User:x", rq)
+	return err
 }
 
 // gone makes the other cluster answer nothing any more.
@@ -216,6 +222,20 @@ func TestT1_APledgeThatIsOverHoldsNothingUp(t *testing.T) {
 	b.pledge(a)
 	if err := b.links.Delete(t.Context(), "l", false, true); err != nil {
 		t.Errorf("deleting the link: %v", err)
+	}
+}
+
+// Nor does it keep the topic from being restored anew, and once that has the pledge, the one before gets none.
+func TestT1_APledgeThatCameLateGivesWayToTheNextRestore(t *testing.T) {
+	a, b := disaster(t)
+	id := a.meta.Image().TopicIDs["t"]
+	for _, n := range []int64{1, 1, 3} {
+		if err := b.pledgeTo(a, n); err != nil || b.record("t").Pledge.ID != plan.TurnID(id, n) {
+			t.Fatalf("the pledge to restore %d: %v, %+v", n, err, b.record("t").Pledge)
+		}
+	}
+	if err := b.pledgeTo(a, 2); err == nil || b.record("t").Pledge.ID != plan.TurnID(id, 3) {
+		t.Errorf("the pledge to restore 2 after that to restore 3: %v", err)
 	}
 }
 

@@ -231,7 +231,7 @@ func (c *cluster) mustBeFree() {
 	if asker.topic == nil || asker.topic.ID != rec.pledge.topic || asker.topic.rec == nil || !asker.linked || !c.linked {
 		return // nobody is left to give it back; it is asked for with the next order
 	}
-	if t := asker.topic.rec.turn; t == nil || t.id != rec.pledge.id {
+	if t := asker.topic.rec.turn; t == nil || t.id != rec.pledge.id || !t.release {
 		return // it was given by a letter that came too late, and the same holds
 	}
 	if state := asker.state(); state != mirror.PendingSetup && state != mirror.PendingRestore {

@@ -117,7 +117,7 @@ func (c *cluster) answerPledge(asker *cluster, id string, topic kafka.TopicID) (
 		return 0, stopped, err
 	}
 	err = c.shell.step(mirror.PledgeAsked, func(rec *record) {
-		if rec.pledge == nil {
+		if rec.pledge == nil || rec.pledge.id != id {
 			rec.pledge = &pledge{id: id, topic: topic, cluster: asker}
 		}
 	})

@@ -245,17 +245,21 @@ type PledgeFacts struct {
 
 // Withdrawn reports whether the restore id is the one whose pledge an operator took back, or an earlier one of the same topic: a
 // message of it that comes late gets no pledge any more.
-func Withdrawn(withdrawn, id string) bool {
-	of, last, err := ParseTurnID(withdrawn)
+func Withdrawn(withdrawn, id string) bool { return noLater(id, withdrawn) }
+
+// noLater reports whether two turns are of one topic, and the first is the second or came before it.
+func noLater(id, last string) bool {
+	of, end, err := ParseTurnID(last)
 	if err != nil {
 		return false
 	}
 	topic, n, err := ParseTurnID(id)
-	return err == nil && topic == of && n <= last
+	return err == nil && topic == of && n <= end
 }
 
 // MayPledge says why no pledge is given to the restore id of topic on cluster (rules T1, T10). One that was taken back is no refusal
-// that ends the restore by itself: its topic was writable before, and whether it may be again is for an operator to say.
+// that ends the restore by itself: its topic was writable before, and whether it may be again is for an operator to say. A pledge to an
+// earlier restore of the topic stands in nobody's way: a topic is in one turn at a time, so that one is over, and its question came late.
 func MayPledge(f PledgeFacts, id string, topic kafka.TopicID, cluster string) error {
 	switch {
 	case Withdrawn(f.Withdrawn, id) && !plant.On("withdrawn-pledge-given"):
@@ -269,7 +273,7 @@ func MayPledge(f PledgeFacts, id string, topic kafka.TopicID, cluster string) er
 		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' was a mirror of another topic: the one of that name was deleted and made again. To follow this one, keep what only the topic there has, delete that topic, and create it as a mirror of this one.", f.Topic)
 	case f.State != mirror.Stopped:
 		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is not STOPPED but %s: promote it or fail it over first, then restore.", f.Topic, mirror.Status(f.State, mirror.LinkActive, mirror.SourceReachable))
-	case f.Pledged != "" && f.Pledged != id:
+	case f.Pledged != "" && f.Pledged != id && !noLater(f.Pledged, id):
 		return kafka.Errorf(kafka.InvalidRequest, "%s", f.Bound())
 	}
 	return nil

@@ -133,6 +133,21 @@ func TestR7_T1_WhoMayBeFrozenPledgedAndHandedOver(t *testing.T) {
 	}
 }
 
+// Rule T1: a question that comes late may leave a pledge to a restore that is over. It stands in the way of other clusters' and other
+// topics' restores, but not of the next one of the same topic.
+func TestT1_APledgeGivesWayToTheNextRestoreOfItsTopic(t *testing.T) {
+	topic := kafka.NewTopicID()
+	facts := PledgeFacts{SideFacts: SideFacts{Topic: "t", State: mirror.Stopped, Pledged: TurnID(topic, 2)}, Recorded: true, SourceTopicID: topic, SourceCluster: "A"}
+	for n, want := range map[int64]bool{1: false, 2: true, 3: true} {
+		if err := MayPledge(facts, TurnID(topic, n), topic, "A"); (err == nil) != want {
+			t.Errorf("restore %d beside the pledge to restore 2: %v", n, err)
+		}
+	}
+	if err := MayPledge(facts, TurnID(kafka.NewTopicID(), 3), topic, "A"); err == nil {
+		t.Error("another topic's restore took over a pledge")
+	}
+}
+
 // Rule T1: a restore whose pledge an operator took back gets none again, nor does an earlier one of its topic; a later one may. The refusal
 // leaves the restore where it is.
 func TestT1_AWithdrawnPledgeIsNotGivenAgain(t *testing.T) {
