@@ -63,6 +63,11 @@ func (w *world) beside() (stop any) {
 		w.carry()
 	}
 	w.settle() // so that whose operation on the store comes first is the seed's to say
+	for _, c := range w.clusters {
+		if c.owner != nil && c.topic != nil {
+			w.lookAt(c) // what one side takes next from another was to be seen there before
+		}
+	}
 	return nil
 }
 

@@ -47,18 +47,23 @@ func (w *world) check() {
 		if c.owner == nil || c.topic == nil {
 			continue
 		}
-		for p := range c.topic.Partitions {
-			if part := c.part(p); part != nil && part.Err() == nil {
-				w.look(c, p, part)
-			} else if part != nil {
-				w.violate("NoStuckState", "%s-%d on %s is out of service: %v", topicName, p, c.name, part.Err())
-			}
-		}
+		w.lookAt(c)
 		w.checkRoles(c)
 		w.checkPledge(c)
 		w.checkGroups(c)
 	}
 	w.checkWritable()
+}
+
+// lookAt takes in what is new in a cluster's logs.
+func (w *world) lookAt(c *cluster) {
+	for p := range c.topic.Partitions {
+		if part := c.part(p); part != nil && part.Err() == nil {
+			w.look(c, p, part)
+		} else if part != nil {
+			w.violate("NoStuckState", "%s-%d on %s is out of service: %v", topicName, p, c.name, part.Err())
+		}
+	}
 }
 
 // look takes in what is new in a partition's log.
@@ -181,7 +186,7 @@ func readFrom(part *partition.Partition, from, to kafka.Offset) []batch.Batch {
 }
 
 // indistinct reports whether nobody can tell this topic from the one that a mirror has copied so far: a topic was made anew under
-// the name on a Kafka that gives topics no ids, and has removed all that could be compared.
+// the name on a Kafka that gives topics no ids, and all that could be compared was removed, there or here.
 func (c *cluster) indistinct(p int32, mirrored *seen) bool {
 	if c.plain == nil {
 		if c.topic == nil || int(p) >= len(c.topic.seen) {
@@ -193,5 +198,5 @@ func (c *cluster) indistinct(p int32, mirrored *seen) bool {
 	if !c.plain.made || int(p) >= len(c.plain.logs) {
 		return false
 	}
-	return mirrored.tip == nil || !c.plain.withIDs && c.plain.logs[p].start >= mirrored.end()
+	return mirrored.tip == nil || !c.plain.withIDs && (c.plain.logs[p].start >= mirrored.end() || len(mirrored.nodes) == 0)
 }
