@@ -63,11 +63,6 @@ func (w *world) beside() (stop any) {
 		w.carry()
 	}
 	w.settle() // so that whose operation on the store comes first is the seed's to say
-	for _, c := range w.clusters {
-		if c.owner != nil && c.topic != nil {
-			w.lookAt(c) // what one side takes next from another was to be seen there before
-		}
-	}
 	return nil
 }
 
@@ -161,6 +156,14 @@ func (s *seen) historyOf(stable kafka.Offset) history {
 // cleaned looks what cleaners have left of a log, and whether they were allowed to take the rest (rules T2, T3, X4).
 func (w *world) cleaned(c *cluster, p int32, part *partition.Partition) {
 	w.settle()
+	for _, other := range w.clusters {
+		if other == c || other.owner == nil || other.topic == nil || p >= other.topic.Partitions || other.state() != mirror.Stopped {
+			continue
+		}
+		if written := other.part(p); written != nil && written.Err() == nil {
+			w.look(other, p, written) // what was produced there beside the cleaning, this one may have copied
+		}
+	}
 	w.look(c, p, part)
 	s, o := c.topic.seen[p], part.Offsets()
 	left := map[*node]bool{}

@@ -47,23 +47,18 @@ func (w *world) check() {
 		if c.owner == nil || c.topic == nil {
 			continue
 		}
-		w.lookAt(c)
+		for p := range c.topic.Partitions {
+			if part := c.part(p); part != nil && part.Err() == nil {
+				w.look(c, p, part)
+			} else if part != nil {
+				w.violate("NoStuckState", "%s-%d on %s is out of service: %v", topicName, p, c.name, part.Err())
+			}
+		}
 		w.checkRoles(c)
 		w.checkPledge(c)
 		w.checkGroups(c)
 	}
 	w.checkWritable()
-}
-
-// lookAt takes in what is new in a cluster's logs.
-func (w *world) lookAt(c *cluster) {
-	for p := range c.topic.Partitions {
-		if part := c.part(p); part != nil && part.Err() == nil {
-			w.look(c, p, part)
-		} else if part != nil {
-			w.violate("NoStuckState", "%s-%d on %s is out of service: %v", topicName, p, c.name, part.Err())
-		}
-	}
 }
 
 // look takes in what is new in a partition's log.
