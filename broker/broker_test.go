@@ -174,6 +174,22 @@ func TestCollidingTopicNamesAreRefused(t *testing.T) {
 	}
 }
 
+// The states of a topic's partitions are one record, so there is a most; what is beyond is refused before anything is made.
+func TestATopicHasNoMorePartitionsThanItsRecordHolds(t *testing.T) {
+	c := client(t, start(t, t.TempDir(), nil))
+	admin := kadm.NewClient(c)
+	create(t, c, "t", 1)
+	if got, err := admin.UpdatePartitions(within(t), 10_001, "t"); err != nil || !errors.Is(got["t"].Err, kerr.InvalidPartitions) {
+		t.Errorf("growing: %v, %v", got, err)
+	}
+	if _, err := admin.CreateTopic(within(t), 10_001, 1, nil, "u"); err == nil {
+		t.Error("a topic of 10,001 partitions was created")
+	}
+	if all, err := admin.ListTopics(within(t)); err != nil || len(all["t"].Partitions) != 1 || all.Has("u") {
+		t.Errorf("afterwards: %v, %v", all, err)
+	}
+}
+
 func TestInternalTopicsCanBeMadeByHandAsTheBrokerMakesThem(t *testing.T) {
 	b := start(t, t.TempDir(), map[string]string{"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "2"})
 	c := client(t, b)

@@ -267,8 +267,21 @@ func (t *topics) Create(ctx context.Context, spec handler.NewTopic) (*meta.Topic
 	return topic, nil
 }
 
+// mostPartitions is how many partitions a topic may have: their states are one record of the metadata.
+const mostPartitions = 10_000
+
+func checkCount(count int32) error {
+	if count > mostPartitions {
+		return kafka.Errorf(kafka.InvalidPartitions, "A topic may have %d partitions at most, not %d: spread the records over several topics.", mostPartitions, count)
+	}
+	return nil
+}
+
 // Grow implements handler.Topics.
 func (t *topics) Grow(ctx context.Context, id kafka.TopicID, count int32) error {
+	if err := checkCount(count); err != nil {
+		return err
+	}
 	if topic := t.ByID(id); topic != nil && count > topic.Partitions {
 		if err := t.make(id, topic.Partitions, count); err != nil {
 			return err
@@ -362,7 +375,7 @@ func (t *topics) internalSpec(spec handler.NewTopic) (handler.NewTopic, error) {
 	case kafka.TransactionStateTopic:
 		key, count = "transaction.state.log.num.partitions", t.statePartitions()
 	default:
-		return spec, nil
+		return spec, checkCount(spec.Partitions)
 	}
 	configs := map[string]string{"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
 	maps.Copy(configs, spec.Configs)

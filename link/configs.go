@@ -49,7 +49,7 @@ func (ls *Links) AlterConfigs(ctx context.Context, name string, changes []AlterC
 	if _, err := altered(rec, changes); err != nil {
 		return err
 	}
-	if validateOnly {
+	if validateOnly || len(changes) == 0 {
 		return nil
 	}
 	err = ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {

@@ -116,6 +116,7 @@ func etcdConfig(cfg Config, opts ...zap.Option) *embed.Config {
 	c.ElectionMs = etcdElectionMs
 	c.QuotaBackendBytes = cfg.QuotaBytes
 	c.MaxTxnOps = maxTxnOps
+	c.MaxRequestBytes = recordBytes + txnBytes
 	c.AutoCompactionMode = embed.CompactorModePeriodic
 	c.AutoCompactionRetention = "5m"
 	c.UnsafeNoFsync = cfg.UnsafeNoFsync

@@ -86,3 +86,30 @@ func TestStatesOfVeryManyPartitionsFit(t *testing.T) {
 	}
 	t.Logf("%d of 64 marks kept", len(got))
 }
+
+// A mirror of as many partitions as a topic may have can be stopped, also after ten turns of source and mirror.
+func TestStatesOfAsManyPartitionsAsATopicMayHaveFit(t *testing.T) {
+	const most = 10_000
+	m := metatest.New(t)
+	id := kafka.NewTopicID()
+	p := &meta.Partitions{Topic: id, List: make([]meta.Partition, most)}
+	if err := m.Update(t.Context(), func(*meta.Image) ([]meta.Change, error) { return []meta.Change{meta.PutPartitions(p)}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	err := m.UpdatePartitions(t.Context(), []kafka.TopicID{id}, func(p *meta.Partitions) (*meta.Partitions, error) {
+		for i := range p.List {
+			at := kafka.Offset(1_000_000_000 + i)
+			p.List[i].Stop = &meta.StopPoint{Offset: at, Epoch: 4096, LastBatches: make([]meta.BatchMark, 64)}
+			for n := range 10 {
+				p.List[i].Lineage = append(p.List[i].Lineage, meta.Lineage{Start: at, Epoch: kafka.LeaderEpoch(4096 * (n + 1)), Cluster: "ABCDEFGHIJKLMNOPQRSTUV"})
+			}
+		}
+		return p, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Image().Partitions[id].List[most-1]; got.Stop == nil || len(got.Lineage) != 10 {
+		t.Errorf("the last partition's state is %+v", got)
+	}
+}
