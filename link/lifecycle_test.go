@@ -172,7 +172,15 @@ func TestOrdersByPattern(t *testing.T) {
 	if err != nil || len(out) != 2 || out[0].Topic != "ab" || out[1].Topic != "abc" {
 		t.Errorf("%+v, %v", out, err)
 	}
-	for _, bad := range [][2]any{{[]string{"ab"}, "x"}, {[]string(nil), ""}, {[]string(nil), "("}} {
+	out, err = r.links.Order(t.Context(), "l", Pause, []string{"x", "ab", "none"}, "ab.?|none", true)
+	if err != nil || len(out) != 1 || out[0].Topic != "ab" {
+		t.Errorf("names and a pattern mean what both do: %+v, %v", out, err)
+	}
+	if names, err := r.links.Matching("l", Failover, "ab.?"); err != nil || !slices.Equal(names, []string{"ab", "abc"}) {
+		t.Errorf("%v, %v", names, err)
+	}
+	// The last is none by itself; with the brackets put around it it would match all that begins with x.
+	for _, bad := range [][2]any{{[]string(nil), ""}, {[]string(nil), "("}, {[]string(nil), "x)|(?:y"}} {
 		if _, err := r.links.Order(t.Context(), "l", Pause, bad[0].([]string), bad[1].(string), false); kindOf(err) != BadRequest {
 			t.Errorf("%v: %v", bad, err)
 		}

@@ -34,9 +34,9 @@ const topicsMax = 100_000
 // patternMax bounds a pattern, in bytes.
 const patternMax = 1000
 
-// Order gives a verb to mirrors of a link, by names or by a regular expression
-// that must match a whole name. One Outcome per topic, by name. It answers when the order is stored; what it starts
-// goes on by itself, also over a restart.
+// Order gives a verb to mirrors of a link: by names, by a regular expression that must match a whole name, or by both, which
+// means those of the names that it matches. One Outcome per topic, by name. It answers when the order is stored; what it
+// starts goes on by itself, also over a restart.
 func (ls *Links) Order(ctx context.Context, link string, verb Verb, topics []string, pattern string, validateOnly bool) ([]Outcome, error) {
 	event, is := verbEvents[verb]
 	if !is {
@@ -78,11 +78,23 @@ func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []str
 	return list, nil
 }
 
+// Matching lists the topics, sorted, that Order with this verb and pattern means: for a door that must ask about each of them
+// whether the caller may order it, and then gives the order to those by name and pattern.
+func (ls *Links) Matching(link string, verb Verb, pattern string) ([]string, error) {
+	event, is := verbEvents[verb]
+	if !is {
+		return nil, badRequest("Unknown order %q.", verb)
+	}
+	img, rec, err := ls.named(link)
+	if err != nil {
+		return nil, err
+	}
+	return chosen(img, rec, event, nil, pattern)
+}
+
 // chosen lists the topics that an order means, sorted, each once.
 func chosen(img *meta.Image, link *meta.Link, event mirror.Event, topics []string, pattern string) ([]string, error) {
 	switch {
-	case len(topics) > 0 && pattern != "":
-		return nil, badRequest("Give either mirror topic names or a pattern, not both.")
 	case len(topics) == 0 && pattern == "":
 		return nil, badRequest("Give mirror topic names, or a pattern that matches whole names.")
 	case len(topics) > topicsMax:
@@ -90,25 +102,38 @@ func chosen(img *meta.Image, link *meta.Link, event mirror.Event, topics []strin
 	case len(pattern) > patternMax:
 		return nil, badRequest("The pattern has %d characters, at most %d are taken.", len(pattern), patternMax)
 	}
+	topics = slices.Compact(slices.Sorted(slices.Values(topics)))
 	if pattern == "" {
-		names := slices.Clone(topics)
-		slices.Sort(names)
-		return slices.Compact(names), nil
+		return topics, nil
 	}
-	re, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
+	// By itself first: what "a)|(b" closes are the brackets put around it, and then it would match beginnings.
+	_, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil, badRequest("The pattern %q is no regular expression: %v.", pattern, err)
 	}
+	whole, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
+	if err != nil {
+		return nil, badRequest("The pattern %q cannot be used: %v.", pattern, err)
+	}
+	names := matched(img, link, event, whole)
+	if len(topics) > 0 {
+		names = slices.DeleteFunc(names, func(name string) bool { _, asked := slices.BinarySearch(topics, name); return !asked })
+	}
+	return names, nil
+}
+
+// matched lists the topics that a pattern means, sorted.
+func matched(img *meta.Image, link *meta.Link, event mirror.Event, whole *regexp.Regexp) []string {
 	if event == mirror.RestoreAsked {
-		return restorable(img, link.ID, re), nil
+		return restorable(img, link.ID, whole)
 	}
 	var names []string
 	for _, m := range mirrorsOf(img, link.ID) {
-		if re.MatchString(m.topic.Name) {
+		if whole.MatchString(m.topic.Name) {
 			names = append(names, m.topic.Name)
 		}
 	}
-	return names, nil
+	return names
 }
 
 // ordering is one order under way.

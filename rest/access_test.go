@@ -47,6 +47,7 @@ func guarded(t *testing.T) *resttest.Cluster {
 			"admin":    {"ALL"},
 			"reader":   {"DESCRIBE CLUSTER", "DESCRIBE TOPIC plain", "DESCRIBE GROUP seen"},
 			"operator": {"DESCRIBE CLUSTER", "ALTER CLUSTER", "DESCRIBE TOPIC orders"},
+			"restorer": {"DESCRIBE CLUSTER", "ALTER CLUSTER", "ALTER TOPIC invoices"},
 			"nobody":   nil,
 		}
 	})
@@ -140,6 +141,41 @@ func TestTopicsInABodyAreChecked(t *testing.T) {
 	got := as(t, c, "operator", "POST", base+"/links/live/mirrors:reverse-and-start-mirror", `{"mirror_topic_names":["orders"]}`)
 	if got.status != 200 || !strings.Contains(got.body, `"error_code":403`) || len(c.Links.Ordered) != 0 {
 		t.Errorf("got %d %s, ordered %v", got.status, got.body, c.Links.Ordered)
+	}
+}
+
+// A pattern of a restore means ordinary topics as well, which are no mirrors of the link: each takes ALTER, like one that is named.
+func TestARestoreByPatternTakesOnlyTopicsThatTheCallerMayAlter(t *testing.T) {
+	c := guarded(t)
+	c.Links.Ordinary = []string{"invoices", "payroll"}
+	for _, row := range []struct {
+		user, pattern string
+		ordered       string // the topics of the order that was carried out, "" for none
+		told          string // what the answer shows
+	}{
+		{"operator", "pay.*", "", ""},
+		{"operator", ".*", "", "orders:403 secrets:403 "},
+		{"restorer", ".*", "invoices", "invoices:0 orders:403 secrets:403 "},
+		{"admin", "pay.*|inv.*", "invoices,payroll", "invoices:0 payroll:0 "},
+	} {
+		c.Links.Ordered = nil
+		got := as(t, c, row.user, "POST", base+"/links/live/mirrors:truncate-and-restore", `{"mirror_topic_name_pattern":"`+row.pattern+`"}`)
+		var out api.List[api.AlteredMirror]
+		if err := json.Unmarshal([]byte(got.body), &out); err != nil || got.status != 200 {
+			t.Fatalf("%s orders %s: %d %s", row.user, row.pattern, got.status, got.body)
+		}
+		told := ""
+		for _, one := range out.Data {
+			code := int32(0)
+			if one.ErrorCode != nil {
+				code = *one.ErrorCode
+			}
+			told += fmt.Sprintf("%s:%d ", one.MirrorTopicName, code)
+		}
+		ordered := strings.TrimPrefix(strings.Join(c.Links.Ordered, ";"), "truncate-and-restore live ")
+		if ordered != row.ordered || told != row.told {
+			t.Errorf("%s orders %s: ordered %q, want %q; told %q, want %q", row.user, row.pattern, ordered, row.ordered, told, row.told)
+		}
 	}
 }
 

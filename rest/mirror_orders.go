@@ -39,13 +39,9 @@ func orderMirrorTopics(c *call, verb link.Verb) error {
 	if err != nil {
 		return err
 	}
-	pattern := rq.MirrorTopicNamePattern
-	if len(topics) > 0 {
-		pattern = "" // it is resolved
-	}
 	outcomes := denied
-	if len(topics) > 0 || len(denied) == 0 {
-		done, err := c.Links.Order(c.r.Context(), c.linkName(), verb, topics, pattern, validateOnly)
+	if len(topics) > 0 || c.Access == nil {
+		done, err := c.Links.Order(c.r.Context(), c.linkName(), verb, topics, rq.MirrorTopicNamePattern, validateOnly)
 		if err != nil {
 			return err
 		}
@@ -103,49 +99,51 @@ func badPattern(err error) error {
 	return badRequest("The field 'mirror_topic_name_pattern' is no regular expression: %v. Put a \\ before characters that stand for themselves, or name the topics.", err)
 }
 
-// orderable parts the topics that the caller may order from those denied. Without ACLs
-// the selection goes on as it came; with them a pattern is resolved here first.
+// orderable parts the topics that the caller may order from those denied. Without ACLs the selection goes on as it came; with
+// them a pattern is resolved first, as the order itself resolves it, and only what it names goes on. No topic at all means that
+// nothing is ordered then.
 func (c *call) orderable(verb link.Verb, rq api.AlterMirrorsRequest) (topics []string, denied []link.Outcome, err error) {
 	names := slices.Compact(slices.Sorted(slices.Values(rq.MirrorTopicNames)))
 	if c.Access == nil {
 		return names, nil, nil
 	}
+	told := func(string) bool { return true }
 	if rq.MirrorTopicNamePattern != "" {
-		if names, err = c.matching(rq.MirrorTopicNamePattern); err != nil {
+		if names, err = c.Links.Matching(c.linkName(), verb, rq.MirrorTopicNamePattern); err != nil {
+			return nil, nil, err
+		}
+		if told, err = c.ofLink(); err != nil {
 			return nil, nil, err
 		}
 	}
 	op := Describe
-	if verb == link.ReverseAndStart || verb == link.ReverseAndPause || verb == link.TruncateAndRestore || verb == link.TruncateAndRestorePaused {
+	switch verb {
+	case link.ReverseAndStart, link.ReverseAndPause, link.TruncateAndRestore, link.TruncateAndRestorePaused:
 		op = Alter
 	}
 	for _, name := range names {
-		if c.allowed(op, topicResource(name)) {
+		switch {
+		case c.allowed(op, topicResource(name)):
 			topics = append(topics, name)
-			continue
+		case told(name):
+			denied = append(denied, link.Outcome{Topic: name, Code: 403, Text: forbidden(c.principal, op, topicResource(name)).Error()})
 		}
-		denied = append(denied, link.Outcome{Topic: name, Code: 403, Text: forbidden(c.principal, op, topicResource(name)).Error()})
 	}
 	return topics, denied, nil
 }
 
-// matching is the mirrors of the link whose whole name fits.
-func (c *call) matching(pattern string) ([]string, error) {
-	whole, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
-	if err != nil {
-		return nil, badPattern(err)
-	}
+// ofLink reports which topics are or were mirrors of the link: whoever may list those is told about them. A pattern of a restore
+// means ordinary topics as well, and their names are not for everybody.
+func (c *call) ofLink() (func(topic string) bool, error) {
 	mirrors, err := c.Links.Mirrors(c.linkName(), "")
 	if err != nil {
 		return nil, fmt.Errorf("list mirrors for a pattern: %w", err)
 	}
-	var names []string
+	listed := make(map[string]bool, len(mirrors))
 	for _, m := range mirrors {
-		if whole.MatchString(m.Topic) {
-			names = append(names, m.Topic)
-		}
+		listed[m.Topic] = true
 	}
-	return names, nil
+	return func(topic string) bool { return listed[topic] }, nil
 }
 
 func (c *call) outcomeJSON(outcome link.Outcome) api.AlteredMirror {

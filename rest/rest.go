@@ -56,6 +56,7 @@ type Links interface {
 	Verify(name, topic string) (link.Verification, error)
 	Verification(name, topic string) (link.Verification, error)
 	Order(ctx context.Context, name string, verb link.Verb, topics []string, pattern string, validateOnly bool) ([]link.Outcome, error)
+	Matching(name string, verb link.Verb, pattern string) ([]string, error)
 }
 
 var _ Links = (*link.Links)(nil)

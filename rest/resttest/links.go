@@ -38,6 +38,8 @@ type Links struct {
 	Withdrawn *link.WithdrawnPledge
 	// After is called at the end of each order.
 	After func()
+	// Ordinary are topics that are no mirrors, which a restore may mean as well.
+	Ordinary []string
 	// Ordered lists the orders that were carried out, as "promote my-link a,b".
 	Ordered []string
 }
@@ -388,12 +390,8 @@ func (ls *Links) Order(_ context.Context, name string, verb link.Verb, topics []
 		return nil, err
 	}
 	if pattern != "" {
-		whole := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
-		for _, m := range ls.mirrors {
-			if m.Link == name && whole.MatchString(m.Topic) {
-				topics = append(topics, m.Topic)
-			}
-		}
+		asked := topics
+		topics = slices.DeleteFunc(ls.matching(name, verb, pattern), func(topic string) bool { return len(asked) > 0 && !slices.Contains(asked, topic) })
 	}
 	var out []link.Outcome
 	for _, topic := range topics {
@@ -405,8 +403,34 @@ func (ls *Links) Order(_ context.Context, name string, verb link.Verb, topics []
 	return out, nil
 }
 
+// Matching lists what a pattern means: mirrors, and in a restore the ordinary topics as well.
+func (ls *Links) Matching(name string, verb link.Verb, pattern string) ([]string, error) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	_, err := ls.find(name)
+	return ls.matching(name, verb, pattern), err
+}
+
+func (ls *Links) matching(name string, verb link.Verb, pattern string) []string {
+	whole := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
+	var topics []string
+	for _, m := range ls.mirrors {
+		if m.Link == name && whole.MatchString(m.Topic) {
+			topics = append(topics, m.Topic)
+		}
+	}
+	if verb == link.TruncateAndRestore || verb == link.TruncateAndRestorePaused {
+		topics = append(topics, slices.DeleteFunc(slices.Clone(ls.Ordinary), func(topic string) bool { return !whole.MatchString(topic) })...)
+	}
+	slices.Sort(topics)
+	return topics
+}
+
 func (ls *Links) orderOne(name string, verb link.Verb, topic string, validateOnly bool) link.Outcome {
 	m, ok := ls.mirrors[name+"/"+topic]
+	if !ok && slices.Contains(ls.Ordinary, topic) && verb == link.TruncateAndRestore {
+		return link.Outcome{Topic: topic}
+	}
 	if !ok {
 		return link.Outcome{Topic: topic, Code: 404, Text: fmt.Sprintf("Topic '%s' is not a mirror topic of cluster link '%s'.", topic, name)}
 	}
