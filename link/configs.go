@@ -127,7 +127,7 @@ func sameValue(now string, want *string, key config.Key) bool {
 func clearFilters(set map[string]string, changes []AlterConfig) {
 	for _, f := range features {
 		for _, c := range changes {
-			if c.Name == f.enable && (c.Value == nil || *c.Value == "false") {
+			if c.Name == f.enable && (c.Value == nil || !isTrue(*c.Value)) {
 				delete(set, f.filters)
 			}
 		}

@@ -113,7 +113,7 @@ var features = []struct{ enable, filters string }{
 func checkFeatures(set map[string]string) error {
 	var faults []error
 	for _, f := range features {
-		if set[f.enable] == "true" && strings.TrimSpace(set[f.filters]) == "" {
+		if isTrue(set[f.enable]) && strings.TrimSpace(set[f.filters]) == "" {
 			faults = append(faults, fmt.Errorf("%s is true, but %s is empty, so that nothing would match. Set both", f.enable, f.filters))
 		}
 	}

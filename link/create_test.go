@@ -54,6 +54,26 @@ func TestC64_CreateNamesEveryFaultAtOnce(t *testing.T) {
 	})
 }
 
+// A boolean may be written in any case, as Kafka takes it: what passes the check must take effect.
+func TestBooleansInAnyCaseTakeEffect(t *testing.T) {
+	r := newRig(t)
+	_, err := r.links.Create(t.Context(), CreateSpec{Name: "l", Configs: fast(keyAutoCreate, "True")})
+	if kindOf(err) != BadRequest || !strings.Contains(err.Error(), keyTopicFilters) {
+		t.Errorf("switched on without filters: %v", err)
+	}
+	r.source.topic("orders", 1)
+	r.link("l", keyAutoCreate, " TRUE ", keyTopicFilters, `{"topicFilters":[{"name":"*","patternType":"LITERAL","filterType":"INCLUDE"}]}`)
+	r.eventually("the mirror is made", func() bool { return r.meta.Image().TopicByName("orders") != nil })
+	paused, off := "True", "FALSE"
+	if err := r.links.AlterConfigs(t.Context(), "l", []AlterConfig{{keyPaused, &paused}, {keyAutoCreate, &off}}, false); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the link is paused", func() bool { info, _ := r.links.Describe("l"); return info.State == "PAUSED" })
+	if filters, is := r.meta.Image().Links[r.meta.Image().LinkIDs["l"]].Configs[keyTopicFilters]; is {
+		t.Errorf("the feature was switched off, and its filters stay: %s", filters)
+	}
+}
+
 func TestC69_LinkNames(t *testing.T) {
 	r := newRig(t)
 	for _, name := range []string{"a.b", "a-b", "_x", "configs"} {

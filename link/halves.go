@@ -18,7 +18,7 @@ func checkMode(set map[string]string) error {
 	mode, conn := orDefault(set, keyMode, peer.Destination), orDefault(set, keyConnection, peer.Outbound)
 	if mode == peer.Source {
 		for _, f := range features {
-			if set[f.enable] == "true" {
+			if isTrue(set[f.enable]) {
 				return fmt.Errorf("%s has no effect on a SOURCE half: set it on the link's other half, which holds the mirrors", f.enable)
 			}
 		}
@@ -26,7 +26,7 @@ func checkMode(set map[string]string) error {
 	if conn == peer.Outbound && strings.TrimSpace(set[keyBootstrap]) == "" {
 		return fmt.Errorf("%s is missing: give host:port of the other cluster", keyBootstrap)
 	}
-	if set[keyGroupPrefix] == "true" {
+	if isTrue(set[keyGroupPrefix]) {
 		switch {
 		case mode == peer.Bidirectional:
 			return fmt.Errorf("invalid configuration: %s cannot be true on a BIDIRECTIONAL link", keyGroupPrefix)

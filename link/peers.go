@@ -124,7 +124,7 @@ func (ls *Links) self(img *meta.Image) peer.Self {
 // halfOf is this cluster's half of a link as the other one may see it.
 func (ls *Links) halfOf(rec *meta.Link) ownHalf {
 	groups := ""
-	if rec.Configs[keyOffsetSync] == "true" {
+	if isTrue(rec.Configs[keyOffsetSync]) {
 		groups = rec.Configs[keyGroupFilters]
 	}
 	return ownHalf{peer.LinkHalf{

@@ -102,6 +102,9 @@ type reader struct {
 	prefix string // put before each name: "local." for the configs of the link's own cluster
 }
 
+// isTrue reads a boolean as Kafka does, in any case and with blanks around it: what config's check takes must count.
+func isTrue(value string) bool { return strings.EqualFold(strings.TrimSpace(value), "true") }
+
 func known(name string) bool { _, is := config.Link.Key(name); return is }
 
 func (r reader) text(name string) string {
@@ -112,7 +115,7 @@ func (r reader) text(name string) string {
 	return r.v.Text(name)
 }
 
-func (r reader) on(name string) bool { return r.text(name) == "true" }
+func (r reader) on(name string) bool { return isTrue(r.text(name)) }
 
 func (r reader) number(name string, fallback int64) int64 {
 	name = r.prefix + name
