@@ -7,15 +7,15 @@ package mirror
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // State is the stored state of a mirror topic. It is stored by name; the
 // numbers never reach disk or wire.
 type State uint8
 
-// The stored states. Three of them are shown under another's name, because
-// REST has one word for two steps of ours: Stopping and PendingHandOver as
-// PENDING_STOPPED, HandedOver as PENDING_MIRROR; Reopening as PENDING_STOPPED.
+// The stored states. Four of them are shown under another's name, because REST has one word for several steps of ours:
+// Stopping, PendingHandOver and Reopening as PENDING_STOPPED, HandedOver as PENDING_MIRROR.
 const (
 	Active             State = iota // follows its source
 	Paused                          // keeps what it has; does not fetch
@@ -152,11 +152,17 @@ func (r *Refusal) hint() string {
 		return "failover makes it an ordinary topic; or delete it and create the mirror again"
 	case r.State == Stopped && r.Event != RestoreAsked:
 		return "it is an ordinary topic"
+	case (r.State == Active || r.State == Paused) && r.Event == RestoreAsked:
+		return "it follows its source already; a restore is for an ordinary topic whose own mirror was stopped"
 	case r.State == Paused && r.Event == ReverseAsked:
 		return "resume it first"
-	case r.State == PendingStopped || r.State == Stopping || r.State == Reopening:
+	case r.State == Stopping || r.State == Reopening:
+		return "it is about to be STOPPED: wait for that, its state-transition errors say what hinders it"
+	case r.State == PendingStopped:
 		return "it is being stopped; failover ends that at once"
-	case r.State.String()[:4] == "PEND" && r.Event != FailoverAsked:
+	case r.State == HandedOver:
+		return "its reversal is decided: wait until it is a mirror, or force a failover if the other cluster is gone"
+	case strings.HasPrefix(r.State.String(), "PENDING_"):
 		return "wait until it is done, or fail it over"
 	}
 	return ""

@@ -224,11 +224,23 @@ func TestRefusalsSayWhatWasAskedAndWhatToDo(t *testing.T) {
 		{Stopping, PauseAsked, "cannot pause a mirror topic that is PENDING_STOPPED"},
 		{HandedOver, FailoverAsked, "force it if that cluster is gone"},
 		{PendingMirror, PauseAsked, "wait until it is done, or fail it over"},
+		{PendingStopped, PauseAsked, "failover ends that at once"},
+		// Here it would change nothing, so it is not to be advised.
+		{Stopping, ResumeAsked, "wait for that, its state-transition errors say what hinders it"},
+		{Reopening, ReverseAsked, "wait for that, its state-transition errors say what hinders it"},
 	}
 	for _, c := range cases {
 		_, _, err := Step(c.s, c.e)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v x %v: %q, want %q in it", c.s, c.e, err, c.want)
+		}
+	}
+	for s := range numStates {
+		for e := PauseAsked; e <= RestoreAsked; e++ {
+			var refused *Refusal
+			if _, _, err := Step(s, e); errors.As(err, &refused) && refused.hint() == "" {
+				t.Errorf("%v: it does not say what to do", err)
+			}
 		}
 	}
 }
