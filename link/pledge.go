@@ -203,7 +203,7 @@ func (ls *Links) answerLineage(_ context.Context, q question) ([]byte, error) {
 	}
 	answer := peer.LineageAnswer{Partitions: topic.Partitions}
 	size := 0
-	for p := max(rq.First, 0); p < topic.Partitions && size < lineageBytes; p++ {
+	for p := rq.First; p < topic.Partitions && size < lineageBytes; p++ {
 		below := kafka.Offset(0)
 		if i := int(p - rq.First); i < len(rq.Below) {
 			below = rq.Below[i]

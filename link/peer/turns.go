@@ -247,6 +247,9 @@ func (m LineageRequest) Encode() []byte { return appendOffsets(AppendInt32(nil, 
 func DecodeLineageRequest(b []byte) (LineageRequest, error) {
 	in := Reader{Rest: b}
 	m := LineageRequest{First: in.Int32(), Below: readOffsets(&in)}
+	if m.First < 0 || m.First > partitionsMax {
+		in.fail("partition %d to begin with, where 0 to %d may be", m.First, partitionsMax)
+	}
 	return m, in.End()
 }
 

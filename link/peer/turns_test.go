@@ -3,6 +3,7 @@ package peer
 import (
 	"bytes"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -59,6 +60,16 @@ func TestTurnMessagesComeThroughWhole(t *testing.T) {
 		}
 		if _, err := m.read(append(slices.Clone(m.body), 0)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s with a byte too many: %v", name, err)
+		}
+	}
+}
+
+// The partition to begin with is the other side's word: as an index it must not reach outside.
+func TestALineageRequestBeginsAtAPartition(t *testing.T) {
+	for first, ok := range map[int32]bool{math.MinInt32: false, -1: false, 0: true, partitionsMax: true, partitionsMax + 1: false, math.MaxInt32: false} {
+		m, err := DecodeLineageRequest(LineageRequest{First: first, Below: []kafka.Offset{7}}.Encode())
+		if ok != (err == nil) || ok && m.First != first || !ok && !errors.Is(err, ErrMalformed) {
+			t.Errorf("first %d: %+v, %v", first, m, err)
 		}
 	}
 }
