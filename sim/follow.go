@@ -206,6 +206,12 @@ func (s *shell) answered(a ask, answer fetched) {
 			f.mend, f.doubt = true, plan.DoubtHistories
 			return
 		}
+		o := part.Offsets()
+		if plan.Orphans(a.offset, plan.Ends{Stable: answer.stable, High: answer.high, End: answer.high},
+			plan.Ends{Stable: o.LastStable, High: o.HighWatermark, End: o.LogEnd}) {
+			f.mend, f.doubt = true, plan.DoubtOpen
+			return
+		}
 		s.well(f)
 		f.level = true
 		s.part(f.p, mirror.Level)
@@ -303,7 +309,7 @@ func (s *shell) align(f *follower, part *partition.Partition, source *cluster) {
 	case plan.LookAgain:
 		f.mend, f.splice = false, f.splice || v.Prove
 	case plan.Jump:
-		_, err := part.JumpTo(s.c.ctx, h.Generation, h.SourceStart, s.c.w.profile.holes)
+		_, err := part.JumpTo(s.c.ctx, h.Generation, v.To, v.Keep || s.c.w.profile.holes)
 		s.c.alive()
 		if err == nil {
 			f.mend, f.splice, f.noEpoch = false, true, true
@@ -335,7 +341,7 @@ func (s *shell) gather(f *follower, part *partition.Partition, source *cluster) 
 	if err != nil {
 		return h, err
 	}
-	h.SourceStart, h.SourceEnd, h.SourceEpoch = e.start, e.end, e.epoch
+	h.SourceStart, h.SourceEnd, h.SourceStable, h.SourceEpoch = e.start, e.end, e.stable, e.epoch
 	epochs := part.Epochs()
 	if h.Empty = o.LogStart == o.LogEnd || len(epochs) == 0; h.Empty || h.SourceStart > h.MirrorEnd {
 		return h, nil

@@ -28,6 +28,7 @@ type fetched struct {
 	batches   batch.Batches
 	high      kafka.Offset
 	start     kafka.Offset
+	stable    kafka.Offset
 	diverging bool
 }
 
@@ -91,7 +92,7 @@ func (c *cluster) serve(a ask) fetched {
 		return fetched{err: err}
 	}
 	defer answer.Slice.Close()
-	f := fetched{high: answer.Offsets.HighWatermark, start: answer.Offsets.LogStart, diverging: answer.Diverging}
+	f := fetched{high: answer.Offsets.HighWatermark, start: answer.Offsets.LogStart, stable: answer.Offsets.LastStable, diverging: answer.Diverging}
 	if answer.Slice.Length > 0 {
 		f.batches, f.err = answer.Slice.Bytes()
 	}

@@ -139,7 +139,7 @@ func (k *plainKafka) serve(a ask) fetched {
 	if err != nil {
 		return fetched{err: err}
 	}
-	f := fetched{high: l.end(), start: l.start}
+	f := fetched{high: l.end(), start: l.start, stable: l.stable()}
 	if a.lastEpoch != kafka.NoEpoch {
 		epoch, end := l.epochEnd(a.lastEpoch)
 		if end == kafka.NoOffset {

@@ -162,10 +162,20 @@ func (q *part) answer(f *Fetched) verdict {
 		if f.HighWatermark >= 0 && f.HighWatermark < q.asked.offset {
 			return q.mend(plan.DoubtHistories)
 		}
+		if q.orphans(f) {
+			return q.mend(plan.DoubtOpen)
+		}
 		q.well()
 		return stay
 	}
 	return q.store(f)
+}
+
+// orphans reports whether a transaction is open in the mirror, which has all that the source has, and by this answer none is open there.
+func (q *part) orphans(f *Fetched) bool {
+	o := q.Target.Offsets()
+	return plan.Orphans(f.Offset, plan.Ends{Stable: f.LastStable, High: f.HighWatermark, End: f.HighWatermark},
+		plan.Ends{Stable: o.LastStable, High: o.HighWatermark, End: o.LogEnd})
 }
 
 // refused is an answer with an error.

@@ -49,6 +49,29 @@ func TestC03_JumpsOverWhatTheSourceRemoved(t *testing.T) {
 	}
 }
 
+// TestD5_TransactionThatTheSourceHasForgottenEnds: a transaction is open in the mirror only. As long as one is open at the source too, the
+// mirror waits for its end; what it holds stays in both cases.
+func TestD5_TransactionThatTheSourceHasForgottenEnds(t *testing.T) {
+	b := newBench(t, 1, nil)
+	b.stub.Create("t", topicID, 1)
+	b.stub.Partition(zero).Produce(10, "v")
+	b.stub.Partition(zero).Undecided(4)
+	target := b.mirror(topicID, zero)[0]
+	b.reach(target, 10)
+	target.OpenFrom(0)
+	b.stub.Partition(zero).Produce(10, "v")
+	b.reach(target, 20)
+	if got := target.Offsets(); got.LastStable != 0 {
+		t.Fatalf("a transaction that may be open at the source was ended: %+v", got)
+	}
+	b.stub.Partition(zero).Undecided(-1)
+	b.stub.Partition(zero).Trim(10) // a session says nothing of a partition until something changes, or it is asked for everything again
+	if !target.Await(b.ctx, func(o partition.Offsets) bool { return o.LogEnd == 20 && o.LastStable == 20 }) {
+		t.Fatalf("it stays open: %+v", target.Offsets())
+	}
+	b.startsAt(target, 10)
+}
+
 // TestC03_LogStartInsideABatch trims the source in the middle of a batch, as DeleteRecords may: the mirror has the older records, or
 // not, and the batch that the source's log begins in is its whole.
 func TestC03_LogStartInsideABatch(t *testing.T) {

@@ -77,6 +77,7 @@ type Fetched struct {
 	Err            error        // kafka.Error
 	HighWatermark  kafka.Offset // the source's, -1 if it did not say
 	LogStart       kafka.Offset // the source's, -1 if it did not say
+	LastStable     kafka.Offset // the source's, -1 if it did not say
 	Diverging      bool
 	DivergingEpoch kafka.LeaderEpoch
 	DivergingEnd   kafka.Offset

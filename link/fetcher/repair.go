@@ -73,7 +73,7 @@ func (q *part) align() {
 		q.splice = q.splice || v.Prove
 		q.wait(q.pool.cfg.Load().Backoff)
 	case plan.Jump:
-		q.jump(f)
+		q.jump(f, v)
 	case plan.Truncate:
 		q.truncate(f, v)
 	case plan.Blame:
@@ -88,10 +88,10 @@ func (q *part) lookTwice(f plan.Histories, v plan.Aligned) (plan.Histories, plan
 		return g, v, err
 	}
 	w := plan.Align(g)
-	if w.Course != v.Course || w.To != v.To {
+	if w.Course != v.Course || w.Course == plan.Truncate && w.To != v.To {
 		return g, plan.Aligned{Course: plan.LookAgain, Prove: v.Prove}, nil
 	}
-	g.SourceStart = min(g.SourceStart, f.SourceStart) // what was removed in between is found by the next look
+	w.To = min(w.To, v.To) // what was removed in between is found by the next look
 	return g, w, nil
 }
 
@@ -113,6 +113,11 @@ func (q *part) gather() (plan.Histories, error) {
 	if f.SourceEnd, err = q.pool.src.ListOffset(q.ctx, q.Source, -1); err != nil {
 		return f, err
 	}
+	if f.Doubt == plan.DoubtOpen {
+		if f.SourceStable, err = q.pool.src.LastStable(q.ctx, q.Source); err != nil {
+			return f, err
+		}
+	}
 	epochs := q.Target.Epochs()
 	if f.Empty = o.LogStart == o.LogEnd || len(epochs) == 0; f.Empty || f.SourceStart > f.MirrorEnd {
 		return f, nil
@@ -130,14 +135,15 @@ func (q *part) gather() (plan.Histories, error) {
 	return f, err
 }
 
-// jump goes on at the source's log start (case C03).
-func (q *part) jump(f plan.Histories) {
+// jump goes on at the source's log start (case C03), or at the mirror's own end where only transactions are to end (rule D5).
+func (q *part) jump(f plan.Histories, v plan.Aligned) {
+	to, keep := v.To, v.Keep || q.pool.cfg.Load().KeepHoles
 	var lost int64
 	err := q.target(func() (err error) {
-		lost, err = q.Target.JumpTo(q.ctx, f.Generation, f.SourceStart, q.pool.cfg.Load().KeepHoles)
+		lost, err = q.Target.JumpTo(q.ctx, f.Generation, to, keep)
 		return err
 	})
-	if q.targetFailed(err, fmt.Sprintf("go on at %d, the source's log start", f.SourceStart)) {
+	if q.targetFailed(err, fmt.Sprintf("go on at %d", to)) {
 		return
 	}
 	q.splice, q.last.known, q.noEpoch = true, false, true
@@ -148,8 +154,8 @@ func (q *part) jump(f plan.Histories) {
 		q.well()
 		return
 	}
-	q.pool.tell(Event{Mirror: q.Mirror, Kind: "lost", From: f.MirrorEnd, To: f.SourceStart,
-		Err: fmt.Errorf("the source removed offsets %d to %d of %s before they were mirrored: %d are lost", f.MirrorEnd, f.SourceStart-1, q.Source, lost)})
+	q.pool.tell(Event{Mirror: q.Mirror, Kind: "lost", From: f.MirrorEnd, To: to,
+		Err: fmt.Errorf("the source removed offsets %d to %d of %s before they were mirrored: %d are lost", f.MirrorEnd, to-1, q.Source, lost)})
 	q.well()
 }
 

@@ -20,6 +20,8 @@ const (
 	DoubtRewritten
 	// DoubtContent: the source has other bytes than the mirror at the same offsets.
 	DoubtContent
+	// DoubtOpen: a transaction is open in the mirror, which has all that the source has, and the source says that none is.
+	DoubtOpen
 )
 
 // Histories are both sides' histories at one moment, for Align.
@@ -36,9 +38,11 @@ type Histories struct {
 	LastBase    kafka.Offset      // where that batch begins
 	SourceStart kafka.Offset
 	SourceEnd   kafka.Offset // its high watermark
-	SourceEpoch kafka.LeaderEpoch
-	Shared      kafka.Offset // exclusive end of the history both share by epochs, at most MirrorEnd
-	Forgotten   bool         // the source knows no epoch as old as the mirror's last
+	// SourceStable is its last stable offset, asked for after SourceEnd and only under DoubtOpen.
+	SourceStable kafka.Offset
+	SourceEpoch  kafka.LeaderEpoch
+	Shared       kafka.Offset // exclusive end of the history both share by epochs, at most MirrorEnd
+	Forgotten    bool         // the source knows no epoch as old as the mirror's last
 	// CutUnder is the source's leader epoch under which the mirror was last cut, by the one who compares now, and CutTo where.
 	CutUnder kafka.LeaderEpoch
 	CutTo    kafka.Offset
@@ -50,6 +54,24 @@ func (h Histories) reread() bool {
 	return h.Doubt != DoubtContent && h.CutUnder == h.SourceEpoch && max(h.Shared, h.MirrorStart) >= h.CutTo
 }
 
+// Ends is one side's view of a partition.
+type Ends struct {
+	Stable, High, End kafka.Offset // all exclusive: of decided transactions, of what readers may see, of the log
+}
+
+// Orphans reports whether a transaction is open in the mirror, which has all that the source has, and none at the source, by a fetch that was
+// answered at offset at without records: what DoubtOpen is for.
+func Orphans(at kafka.Offset, source, mirror Ends) bool {
+	return source.Stable == at && source.High == at && mirror.End == at && mirror.High == at && mirror.Stable < at
+}
+
+// orphaned says that no marker will ever come for the transactions that are open in the mirror (rule D5). With a last stable offset at the
+// mirror's end, each transaction that the source began below has ended there, below its high watermark: had it a marker, the mirror would have
+// it. So the source's cleaner removed an aborted transaction's records after they were mirrored, and an unclean election its marker.
+func (h Histories) orphaned() bool {
+	return h.Doubt == DoubtOpen && h.Open && h.SourceEnd == h.MirrorEnd && h.SourceStable == h.MirrorEnd && !plant.On("orphaned-transaction-open")
+}
+
 // Course is how a mirror goes on.
 type Course int
 
@@ -57,7 +79,7 @@ type Course int
 const (
 	GoOn      Course = iota // the histories agree
 	LookAgain               // nothing is wrong yet, the source is only not there again
-	Jump                    // to the source's log start: what lies between was removed there
+	Jump                    // to Aligned.To: what lies between was removed at the source, and open transactions end
 	Truncate                // to Aligned.To: the source lost what lies above
 	Blame                   // Aligned.Fault: the histories do not explain it
 )
@@ -65,7 +87,8 @@ const (
 // Aligned is a course with its reason.
 type Aligned struct {
 	Course Course
-	To     kafka.Offset // Truncate
+	To     kafka.Offset // Jump, Truncate
+	Keep   bool         // Jump: the source still has what the mirror has, which stays however holes are treated
 	Fault  Fault        // Blame
 	Twice  bool         // Blame only when seen twice in a row
 	// Prove says that the next fetch must read the mirror's last batch again (rule E6): epochs and ends that fit again may be those of a topic
@@ -93,7 +116,7 @@ func align(h Histories) Aligned {
 	case h.SourceStart > h.MirrorEnd && plant.On("jump-unseen"): // case C03
 		return Aligned{Course: LookAgain}
 	case h.SourceStart > h.MirrorEnd:
-		return Aligned{Course: Jump}
+		return Aligned{Course: Jump, To: h.SourceStart}
 	case h.Empty && h.SourceEnd < h.MirrorEnd:
 		return Aligned{Course: Blame, Twice: true, Fault: Truncated,
 			Why: fmt.Errorf("source partition %s ends at %d, before the mirror's first offset %d", h.Source, h.SourceEnd, h.MirrorEnd)}
@@ -105,7 +128,7 @@ func align(h Histories) Aligned {
 	case h.SourceStart == h.MirrorEnd && h.Open:
 		// Nothing that the mirror holds is left at the source, so nothing says that the transaction is open there too: after an unclean
 		// election it may be of the branch that was lost, and its marker never comes.
-		return Aligned{Course: Jump}
+		return Aligned{Course: Jump, To: h.MirrorEnd}
 	case h.Forgotten && h.SourceStart >= h.MirrorEnd:
 		return Aligned{Course: GoOn}
 	case h.Shared < h.MirrorEnd && plant.On("divergence-unseen"): // rule E2
@@ -126,6 +149,8 @@ func align(h Histories) Aligned {
 			Why: fmt.Errorf("source partition %s holds another batch than the mirror just below offset %d, and its leader epochs do not explain it", h.Source, h.MirrorEnd)}
 	case h.SourceEnd < h.MirrorEnd:
 		return Aligned{Course: LookAgain} // a new leader, whose high watermark is not there yet
+	case h.orphaned():
+		return Aligned{Course: Jump, To: h.MirrorEnd, Keep: true}
 	}
 	return Aligned{Course: GoOn}
 }

@@ -7,6 +7,10 @@ import (
 	"github.com/hawserio/hawser/kafka/batch"
 )
 
+func orphaned(f *Histories) {
+	f.Doubt, f.Open, f.SourceEnd, f.SourceStable = DoubtOpen, true, f.MirrorEnd, f.MirrorEnd
+}
+
 func TestAlign(t *testing.T) {
 	// A mirror that ends at 100 in epoch 3, and a source that has the same and more.
 	fit := Histories{Known: true, MirrorEnd: 100, MirrorEpoch: 3, SourceEnd: 120, SourceEpoch: 4, Shared: 100}
@@ -19,10 +23,15 @@ func TestAlign(t *testing.T) {
 		twice  bool
 	}{
 		{"fits", func(*Histories) {}, GoOn, 0, NoFault, false},
-		{"C03: source starts after the mirror's end", func(f *Histories) { f.SourceStart = 101 }, Jump, 0, NoFault, false},
+		{"C03: source starts after the mirror's end", func(f *Histories) { f.SourceStart = 101 }, Jump, 101, NoFault, false},
 		{"source starts after its own end", func(f *Histories) { f.SourceStart = 121 }, LookAgain, 0, NoFault, false},
 		{"source starts at the mirror's end", func(f *Histories) { f.SourceStart = 100 }, GoOn, 0, NoFault, false},
-		{"D5: source starts at the mirror's end, a transaction is open", func(f *Histories) { f.SourceStart, f.Open = 100, true }, Jump, 0, NoFault, false},
+		{"D5: source starts at the mirror's end, a transaction is open", func(f *Histories) { f.SourceStart, f.Open = 100, true }, Jump, 100, NoFault, false},
+		{"D5: no transaction is open at the source", func(f *Histories) { orphaned(f) }, Jump, 100, NoFault, false},
+		{"D5: nor in the mirror", func(f *Histories) { orphaned(f); f.Open = false }, GoOn, 0, NoFault, false},
+		{"D5: the source has more, which may end it", func(f *Histories) { orphaned(f); f.SourceEnd = 101 }, GoOn, 0, NoFault, false},
+		{"D5: another transaction is open there", func(f *Histories) { orphaned(f); f.SourceStable = 99 }, GoOn, 0, NoFault, false},
+		{"D5: the source has another history", func(f *Histories) { orphaned(f); f.Shared = 90 }, Truncate, 90, NoFault, false},
 		{"a transaction is open", func(f *Histories) { f.SourceStart, f.Open = 99, true }, GoOn, 0, NoFault, false},
 		{"E1: a dead epoch that came again", func(f *Histories) { f.Forgotten, f.Shared, f.CutUnder, f.CutTo = true, 0, 4, 0 }, GoOn, 0, NoFault, false},
 		{"cut under an earlier leader", func(f *Histories) { f.Shared, f.CutUnder, f.CutTo = 90, 3, 90 }, Truncate, 90, NoFault, false},
@@ -48,6 +57,9 @@ func TestAlign(t *testing.T) {
 		v := Align(f)
 		if v.Course != c.course || v.To != c.to || v.Fault != c.fault || v.Twice != c.twice {
 			t.Errorf("%s: %+v", c.name, v)
+		}
+		if v.Keep != (v.Course == Jump && f.Doubt == DoubtOpen) {
+			t.Errorf("%s: keeps what it has: %v", c.name, v.Keep)
 		}
 		if (v.Course == Blame || v.Course == Truncate) && v.Why == nil {
 			t.Errorf("%s: no reason", c.name)

@@ -292,6 +292,7 @@ func (s *session) read(answer *kmsg.FetchResponse) []fetcher.Fetched {
 				Err:            answered(p.ErrorCode, "partition %s", tp),
 				HighWatermark:  kafka.Offset(p.HighWatermark),
 				LogStart:       kafka.Offset(p.LogStartOffset),
+				LastStable:     kafka.Offset(p.LastStableOffset),
 				Diverging:      p.DivergingEpoch.EndOffset >= 0,
 				DivergingEpoch: kafka.LeaderEpoch(p.DivergingEpoch.Epoch),
 				DivergingEnd:   kafka.Offset(p.DivergingEpoch.EndOffset),

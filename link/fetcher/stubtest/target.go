@@ -23,6 +23,7 @@ type Target struct {
 	batches  []batch.Batch
 	count    bool // keep no bytes, only offsets
 	last     batch.Batch
+	open     kafka.Offset // where the oldest open transaction begins, NoOffset for none
 	cuts     []kafka.Offset
 	refined  [][]kafka.EpochStart
 	Appends  int
@@ -33,7 +34,7 @@ type Target struct {
 
 // NewTarget makes an empty mirror partition that starts at start.
 func NewTarget(start kafka.Offset) *Target {
-	return &Target{changed: make(chan struct{}), o: partition.Offsets{
+	return &Target{changed: make(chan struct{}), open: kafka.NoOffset, o: partition.Offsets{
 		LogStart: start, LastStable: start, HighWatermark: start, LogEnd: start, Role: meta.RoleMirror, Generation: 1,
 	}}
 }
@@ -48,6 +49,9 @@ func (t *Target) note() {
 	if !t.Manual {
 		t.o.HighWatermark, t.o.LastStable = t.o.LogEnd, t.o.LogEnd
 	}
+	if t.open != kafka.NoOffset {
+		t.o.LastStable = t.open
+	}
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
@@ -57,6 +61,14 @@ func (t *Target) Offsets() partition.Offsets {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.o
+}
+
+// OpenFrom says that a transaction has been open since offset, until a jump ends it.
+func (t *Target) OpenFrom(offset kafka.Offset) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = offset
+	t.note()
 }
 
 // Sync moves the high watermark to the end.
@@ -167,7 +179,7 @@ func (t *Target) JumpTo(_ context.Context, generation int64, offset kafka.Offset
 		return 0, partition.ErrStale
 	}
 	lost := int64(offset - t.o.LogEnd)
-	t.o.LogEnd = offset
+	t.o.LogEnd, t.open = offset, kafka.NoOffset
 	if !keep {
 		t.batches, t.last = nil, nil
 		t.o.LogStart = offset
