@@ -123,7 +123,7 @@ func (s *shell) ask(f *follower, part *partition.Partition, source *cluster) {
 		}
 	}
 	id := c.topic.ID
-	a.at = c.now()
+	a.at, a.root = c.now(), source.rootOf(f.p)
 	c.w.send(c, source, "fetch", func() {
 		answer := source.serve(a)
 		source.alive()
@@ -179,8 +179,9 @@ func (s *shell) answered(a ask, answer fetched) {
 	part := s.c.part(a.partition)
 	if f == nil || f.serial != a.serial {
 		// It is late, and whoever waited for it is gone. Should it be appended all the same, it must be refused
-		// or be what was asked for (rule D3).
-		if part != nil && len(answer.batches) > 0 && !a.splice && answer.err == nil {
+		// or be what was asked for (rule D3). Not so where the topic was made anew since the question: the fetcher that asked was refused then, and
+		// appends nothing after that, for where topics have no ids nobody else can tell (rule E6).
+		if part != nil && len(answer.batches) > 0 && !a.splice && answer.err == nil && !s.madeAnew(a) {
 			_ = s.append(part, a, answer)
 		}
 		return
@@ -219,6 +220,12 @@ func (s *shell) answered(a ask, answer fetched) {
 		f.aligned = false
 		s.store(f, part, a, answer)
 	}
+}
+
+// madeAnew reports whether the question went to a Kafka's topic that is another one by now.
+func (s *shell) madeAnew(a ask) bool {
+	rec := s.c.topic.rec
+	return rec != nil && rec.upstream.plain != nil && rec.upstream.rootOf(a.partition) != a.root
 }
 
 func (s *shell) refused(f *follower, err error) {

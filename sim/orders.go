@@ -228,12 +228,15 @@ func (w *world) moveProducer() {
 	}
 }
 
-// rootOf names the history of a partition of an upstream topic.
+// rootOf names the history of a partition of an upstream topic; zero where there is none.
 func (c *cluster) rootOf(p int32) kafka.TopicID {
-	if c.plain != nil {
+	switch {
+	case c.plain != nil && int(p) < len(c.plain.logs):
 		return c.plain.logs[p].root
+	case c.plain == nil && c.topic != nil && int(p) < len(c.topic.seen):
+		return c.topic.seen[p].root
 	}
-	return c.topic.seen[p].root
+	return kafka.TopicID{}
 }
 
 // opensBeside reports whether an order may make a topic writable while its other side is.

@@ -20,6 +20,7 @@ type ask struct {
 	maxBytes     int
 	splice       bool
 	at           time.Time
+	root         kafka.TopicID // of the history that is there; no protocol says that
 }
 
 // fetched is the source's answer.

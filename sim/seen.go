@@ -14,6 +14,7 @@ type seen struct {
 	known       bool
 	nodes       []*node
 	tip         *node // of all that was seen, what retention removed too; nil for a log that is empty for ever
+	passed      *node // the last one below a jump, after which there was nothing yet
 	start, high kafka.Offset
 	generation  int64
 	truncations int64
@@ -80,6 +81,12 @@ func (w *world) look(c *cluster, p int32, part *partition.Partition) {
 	before, end := s.tip, s.end()
 	jumped := o.LogStart > end
 	if cut || jumped {
+		switch {
+		case cut:
+			s.passed = nil
+		case before != nil:
+			s.passed = before
+		}
 		s.nodes, s.tip = nil, nil
 		s.start = o.LogStart
 		if jumped || o.HighWatermark == o.LogStart {
@@ -117,12 +124,13 @@ func (w *world) took(c *cluster, p int32, s *seen, entry meta.Partition, b batch
 	n := w.ledger.find(s.root, b)
 	if n == nil && entry.Role == meta.RoleMirror && c.topic.rec.upstream.indistinct(p, s) {
 		s.root, s.rootFrom, s.tip = c.topic.rec.upstream.rootOf(p), b.BaseOffset(), nil
+		s.passed = nil
 		n = w.ledger.find(s.root, b)
 	}
 	if n == nil && entry.Role == meta.RoleMirror && s.tip == nil {
 		// The topic that this was fetched from may be gone by now, and the log was empty: nothing could be compared.
 		if root, is := w.ledger.rootOf(b); is {
-			s.root, s.rootFrom = root, b.BaseOffset()
+			s.root, s.rootFrom, s.passed = root, b.BaseOffset(), nil
 			n = w.ledger.find(s.root, b)
 		}
 	}
@@ -130,7 +138,11 @@ func (w *world) took(c *cluster, p int32, s *seen, entry meta.Partition, b batch
 		if entry.Role == meta.RoleMirror {
 			w.violate("MirrorIsPrefixOfSource", "%s-%d on %s holds [%d..%d] of epoch %d, which no source ever had", topicName, p, c.name, b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())
 		}
-		n = w.ledger.mint(s.root, b, s.tip, c.index)
+		parent := s.tip
+		if parent == nil {
+			parent = s.passed // what a jump passed over was there before it, and a copy may hold it (rule T8)
+		}
+		n = w.ledger.mint(s.root, b, parent, c.index)
 		w.checkMinter(c, p, n)
 	} else if err := follows(s.tip, n); err != nil {
 		w.violate("MirrorIsPrefixOfSource", "%s-%d on %s: %v", topicName, p, c.name, err)
