@@ -15,6 +15,7 @@ type node struct {
 	epoch      kafka.LeaderEpoch
 	crc        uint32
 	parent     *node
+	over       *node // for the first one in a log that had jumped, which has no parent: the last that was there before, and that copies may hold
 	depth      int
 	minter     int  // the cluster
 	retired    bool // retention or compaction removed it somewhere, so that a log may do without it
@@ -30,6 +31,14 @@ func (n *node) String() string {
 		return "nothing"
 	}
 	return fmt.Sprintf("[%d..%d] epoch %d crc %08x", n.base, n.next-1, n.epoch, n.crc)
+}
+
+// before is the node that came before, also where a jump lies between.
+func (n *node) before() *node {
+	if n.parent == nil {
+		return n.over
+	}
+	return n.parent
 }
 
 // holds reports whether n is on the way from the root to tip.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -435,8 +436,12 @@ func (w *world) commonEnd(a, b *seen) kafka.Offset {
 	if b.tip == nil {
 		return b.end()
 	}
-	for q := b.tip; q != nil; q = q.parent {
-		if q.holds(a.tip) {
+	mine := map[*node]bool{}
+	for q := cmp.Or(a.tip, a.passed); q != nil; q = q.before() {
+		mine[q] = true
+	}
+	for q := b.tip; q != nil; q = q.before() {
+		if mine[q] {
 			return q.next
 		}
 	}

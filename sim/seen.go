@@ -138,11 +138,10 @@ func (w *world) took(c *cluster, p int32, s *seen, entry meta.Partition, b batch
 		if entry.Role == meta.RoleMirror {
 			w.violate("MirrorIsPrefixOfSource", "%s-%d on %s holds [%d..%d] of epoch %d, which no source ever had", topicName, p, c.name, b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())
 		}
-		parent := s.tip
-		if parent == nil {
-			parent = s.passed // what a jump passed over was there before it, and a copy may hold it (rule T8)
+		n = w.ledger.mint(s.root, b, s.tip, c.index)
+		if s.tip == nil {
+			n.over = s.passed
 		}
-		n = w.ledger.mint(s.root, b, parent, c.index)
 		w.checkMinter(c, p, n)
 	} else if err := follows(s.tip, n); err != nil {
 		w.violate("MirrorIsPrefixOfSource", "%s-%d on %s: %v", topicName, p, c.name, err)
