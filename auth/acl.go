@@ -55,7 +55,7 @@ func NewAuthorizer(image func() *meta.Image, rules Rules) *Authorizer {
 
 // aclIndex is the ACLs of one image, by what they speak of.
 type aclIndex struct {
-	of       uintptr // which map it was made from: images share maps that did not change
+	of       map[kafka.TopicID]*meta.ACL // what it was made from, held so that no later map gets its address
 	literal  map[resource][]*meta.ACL
 	prefixed map[kmsg.ACLResourceType][]*meta.ACL
 }
@@ -67,11 +67,10 @@ type resource struct {
 
 func (a *Authorizer) current() *aclIndex {
 	acls := a.image().ACLs
-	of := reflect.ValueOf(acls).Pointer()
-	if index := a.index.Load(); index != nil && index.of == of {
+	if index := a.index.Load(); index != nil && sameMap(index.of, acls) {
 		return index
 	}
-	index := &aclIndex{of: of, literal: map[resource][]*meta.ACL{}, prefixed: map[kmsg.ACLResourceType][]*meta.ACL{}}
+	index := &aclIndex{of: acls, literal: map[resource][]*meta.ACL{}, prefixed: map[kmsg.ACLResourceType][]*meta.ACL{}}
 	for _, acl := range acls {
 		kind, err := kmsg.ParseACLResourceType(acl.ResourceType)
 		if err != nil {
@@ -86,6 +85,11 @@ func (a *Authorizer) current() *aclIndex {
 	}
 	a.index.Store(index)
 	return index
+}
+
+// sameMap reports whether two images share their ACLs, as they do while no ACL changes.
+func sameMap(a, b map[kafka.TopicID]*meta.ACL) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
 
 // implied is which granted operations include another one (KIP-679, AclOperation's contract).

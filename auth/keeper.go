@@ -1,11 +1,11 @@
 package auth
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/meta"
@@ -97,11 +97,21 @@ func List(img *meta.Image, f Filter) []*meta.ACL {
 			found = append(found, acl)
 		}
 	}
-	slices.SortFunc(found, func(a, b *meta.ACL) int {
-		return cmp.Or(strings.Compare(a.ResourceType, b.ResourceType), strings.Compare(a.PatternType, b.PatternType), strings.Compare(a.Resource, b.Resource),
-			strings.Compare(a.Principal, b.Principal), strings.Compare(a.Operation, b.Operation), strings.Compare(a.Permission, b.Permission), strings.Compare(a.Host, b.Host))
-	})
+	slices.SortFunc(found, compareACLs)
 	return found
+}
+
+// compareACLs orders ACLs by what they speak of, so that those of one resource stand together.
+func compareACLs(a, b *meta.ACL) int {
+	for _, pair := range [...][2]string{
+		{a.ResourceType, b.ResourceType}, {a.PatternType, b.PatternType}, {a.Resource, b.Resource},
+		{a.Principal, b.Principal}, {a.Operation, b.Operation}, {a.Permission, b.Permission}, {a.Host, b.Host},
+	} {
+		if n := strings.Compare(pair[0], pair[1]); n != 0 {
+			return n
+		}
+	}
+	return 0
 }
 
 func text(p *string) string {
@@ -150,7 +160,7 @@ func (k *Keeper) CreateACLs(ctx context.Context, rq *kmsg.CreateACLsRequest) *km
 	resp := rq.ResponseKind().(*kmsg.CreateACLsResponse)
 	results := make([]error, len(rq.Creations))
 	var good []*meta.ACL
-	var places []int
+	places := map[kafka.TopicID][]int{} // a rule that is named twice is made once
 	for i, in := range rq.Creations {
 		acl := &meta.ACL{
 			ResourceType: in.ResourceType.String(), Resource: in.ResourceName, PatternType: in.ResourcePatternType.String(),
@@ -159,18 +169,26 @@ func (k *Keeper) CreateACLs(ctx context.Context, rq *kmsg.CreateACLsRequest) *km
 		if results[i] = CheckACL(*acl); k.disabled {
 			results[i] = errDisabled
 		}
-		if results[i] == nil {
-			good, places = append(good, acl), append(places, i)
+		if results[i] != nil {
+			continue
 		}
-	}
-	for len(good) > 0 {
-		n := min(len(good), updateMax)
-		err := k.Add(ctx, good[:n])
-		for _, i := range places[:n] {
-			results[i] = err
+		key := acl.Key()
+		if places[key] == nil {
+			good = append(good, acl)
 		}
-		good, places = good[n:], places[n:]
+		places[key] = append(places[key], i)
 	}
+	var mu sync.Mutex
+	inParts(good, func(part []*meta.ACL) {
+		err := k.Add(ctx, part)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, acl := range part {
+			for _, i := range places[acl.Key()] {
+				results[i] = err
+			}
+		}
+	})
 	for _, err := range results {
 		r := kmsg.NewCreateACLsResponseResult()
 		r.ErrorCode, r.ErrorMessage = int16(kafka.CodeOf(err)), kafka.MessageOf(err)
@@ -197,28 +215,55 @@ func (k *Keeper) Add(ctx context.Context, acls []*meta.ACL) error {
 	})
 }
 
-// Remove deletes the ACLs that a filter means and returns them.
+// updatesAtOnce is how many metadata transactions of one request are under way side by side: the image that the next
+// ones wait for is made once for all of them, and making it takes as long as there are ACLs.
+const updatesAtOnce = 32
+
+// inParts hands out ACLs in parts that one transaction can take, several at once.
+func inParts(acls []*meta.ACL, do func([]*meta.ACL)) {
+	var wg sync.WaitGroup
+	free := make(chan struct{}, updatesAtOnce)
+	for part := range slices.Chunk(acls, updateMax) {
+		free <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-free }()
+			do(part)
+		})
+	}
+	wg.Wait()
+}
+
+// Remove deletes the ACLs that a filter means now and returns those that it did delete, in List's order.
 func (k *Keeper) Remove(ctx context.Context, f Filter) ([]*meta.ACL, error) {
+	var mu sync.Mutex
 	var removed []*meta.ACL
-	for {
-		var part []*meta.ACL
+	var errs []error
+	inParts(List(k.records.Image(), f), func(part []*meta.ACL) {
+		var there []*meta.ACL
 		err := k.records.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
-			part = List(img, f)
-			part = part[:min(len(part), updateMax)]
+			there = nil
 			var changes []meta.Change
 			for _, acl := range part {
-				changes = append(changes, meta.DeleteACL(acl))
+				if img.ACLs[acl.Key()] != nil {
+					there = append(there, acl)
+					changes = append(changes, meta.DeleteACL(acl))
+				}
 			}
 			return changes, nil
 		})
+		mu.Lock()
+		defer mu.Unlock()
 		if err != nil {
-			return removed, err
+			errs = append(errs, err)
+			return
 		}
-		removed = append(removed, part...)
-		if len(part) < updateMax {
-			return removed, nil
-		}
+		removed = append(removed, there...)
+	})
+	slices.SortFunc(removed, compareACLs)
+	if len(errs) > 0 {
+		return removed, errs[0]
 	}
+	return removed, nil
 }
 
 // DeleteACLs implements handler.Security. An ACL that several filters mean is in the answer to each, as in Kafka.

@@ -23,6 +23,9 @@ func ACLOperation(number int8) string {
 
 // ParseACLOperation is the number of an operation's word. Case, dots, dashes and underscores do not matter.
 func ParseACLOperation(word string) (int8, error) {
+	if i := slices.Index(aclOperations, word); i >= 1 { // as every check of a stored rule asks
+		return int8(i), nil
+	}
 	plain := func(s string) string {
 		return strings.ToUpper(strings.NewReplacer(".", "", "_", "", "-", "").Replace(s))
 	}
