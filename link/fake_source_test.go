@@ -30,6 +30,7 @@ type fakeSource struct {
 	brokers []source.Broker
 	acls    []meta.ACL
 	aclsErr error
+	aclsOf  func() []meta.ACL // of the cluster that the source is; nil: acls
 	probes  int
 	other   *Links                // the source's own links, where it is a hawser
 	asked   func(peer.Key) error  // looks at each question to it first
@@ -204,6 +205,9 @@ func (s *fakeSource) ACLs(context.Context) ([]meta.ACL, error) {
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return nil, s.err
+	}
+	if s.aclsOf != nil {
+		return s.aclsOf(), s.aclsErr
 	}
 	return slices.Clone(s.acls), s.aclsErr
 }

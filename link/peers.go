@@ -68,6 +68,7 @@ var answers = map[peer.Key]func(*Links, context.Context, question) ([]byte, erro
 	peer.Hello:           (*Links).answerHello,
 	peer.DescribeMirrors: (*Links).answerMirrors,
 	peer.Chain:           (*Links).answerChain,
+	peer.DescribeACLs:    (*Links).answerACLs,
 	peer.Freeze:          (*Links).answerFreeze,
 	peer.DescribeFreeze:  (*Links).answerDescribeFreeze,
 	peer.HandOver:        (*Links).answerHandOver,

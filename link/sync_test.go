@@ -1,14 +1,17 @@
 package link
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/link/task"
 	"github.com/hawserio/hawser/meta"
@@ -252,6 +255,52 @@ func TestACLsAreCopiedAndMarkedAsTheLinks(t *testing.T) {
 	}
 	r.source.change(func(s *fakeSource) { s.aclsErr = nil })
 	r.eventually("what went at the source goes here", func() bool { return len(r.meta.Image().ACLs) == 1 })
+}
+
+// Two clusters copy ACLs from each other, over the halves of one link or over two links. What was made on one of them and is removed there
+// goes on both: the copy at the other must not be taken for an ACL of its own, or nobody could ever take the right away.
+func TestACLsThatAreCopiedBothWaysCanBeRemoved(t *testing.T) {
+	for _, mode := range []string{peer.Bidirectional, peer.Destination} {
+		t.Run(mode, func(t *testing.T) {
+			a, b := newPair(t)
+			var asked atomic.Int64 // how often a has listed b's
+			shown := func(r *rig) (list []meta.ACL) {
+				for _, one := range r.meta.Image().ACLs {
+					plain := *one
+					plain.Link = kafka.TopicID{} // as every client sees it
+					list = append(list, plain)
+				}
+				return list
+			}
+			a.source.change(func(s *fakeSource) { s.aclsOf = func() []meta.ACL { asked.Add(1); return shown(b) } })
+			b.source.change(func(s *fakeSource) { s.aclsOf = func() []meta.ACL { return shown(a) } })
+			right := &meta.ACL{ResourceType: "TOPIC", PatternType: "LITERAL", Resource: "t", Principal: "User:eve", Host: "*", Operation: "READ", Permission: "ALLOW"}
+			change := func(changes ...meta.Change) {
+				t.Helper()
+				if err := a.meta.Update(t.Context(), func(*meta.Image) ([]meta.Change, error) { return changes, nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			change(meta.PutACL(right))
+			for _, r := range []*rig{a, b} {
+				r.link("l", keyMode, mode, keyACLSync, "true", keyACLSyncMs, "100", keyACLFilters, `{"aclFilters":[{"resourceFilter":{"resourceType":"any"},"accessFilter":{}}]}`)
+			}
+			b.eventually("b has the copy", func() bool { return len(b.meta.Image().ACLs) == 1 })
+			if own := a.meta.Image().ACLs[right.Key()]; own == nil || !own.Link.IsZero() {
+				t.Errorf("a's own is %+v", own)
+			}
+			// While b cannot follow, a looks at b twice.
+			err := b.links.runningOf(b.meta.Image().LinkIDs["l"]).aclRunner().Exclusive(t.Context(), func(context.Context) {
+				change(meta.DeleteACL(right))
+				n := asked.Load()
+				a.eventually("a has looked at b again", func() bool { return asked.Load() > n+2 })
+			})
+			if back := len(a.meta.Image().ACLs); err != nil || back != 0 {
+				t.Errorf("a has taken its own ACL back from b: %d are there, %v", back, err)
+			}
+			b.eventually("the copy goes with what it was copied from", func() bool { return len(b.meta.Image().ACLs) == 0 })
+		})
+	}
 }
 
 // A partition that could not be opened says that it is empty: no group's offset goes back to 0 for that, neither by a sync nor by a stop.

@@ -44,7 +44,7 @@ func (r *running) makeTasks() {
 		Cluster: r.ls.env.Metadata.Image().Cluster.ID,
 	}
 	acls := &task.ACLs{
-		Source: src, Here: h, Match: r.aclMatch,
+		Source: src, Here: h, Match: r.aclMatch, FromHere: r.aclsFromHere,
 		TopicPrefix: func() string { return r.settingsNow().prefix },
 		GroupPrefix: func() string { return r.settingsNow().groupPrefix },
 	}
@@ -333,13 +333,6 @@ func (h here) ACLs() (copied, others []plan.ACL) {
 	return copied, others
 }
 
-func planACL(a *meta.ACL) plan.ACL {
-	return plan.ACL{
-		ResourceType: a.ResourceType, Resource: a.Resource, PatternType: a.PatternType,
-		Principal: a.Principal, Host: a.Host, Operation: a.Operation, Permission: a.Permission,
-	}
-}
-
 func (h here) ChangeACLs(ctx context.Context, changes []plan.ACLChange) error {
 	for chunk := range slices.Chunk(changes, batchMax-1) {
 		err := h.r.ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
@@ -348,10 +341,7 @@ func (h here) ChangeACLs(ctx context.Context, changes []plan.ACLChange) error {
 			}
 			out := []meta.Change{meta.KeepLink(h.r.id)}
 			for _, c := range chunk {
-				a := &meta.ACL{
-					ResourceType: c.ACL.ResourceType, Resource: c.ACL.Resource, PatternType: c.ACL.PatternType,
-					Principal: c.ACL.Principal, Host: c.ACL.Host, Operation: c.ACL.Operation, Permission: c.ACL.Permission, Link: h.r.id,
-				}
+				a := metaACL(c.ACL, h.r.id)
 				now := img.ACLs[a.Key()]
 				switch {
 				case c.Remove && now != nil && now.Link == h.r.id:

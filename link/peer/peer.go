@@ -26,6 +26,7 @@ const (
 	Release         Key = 31208 // the promise is no longer needed
 	Lineage         Key = 31209 // which epochs, minted where, and where did you stop
 	Chain           Key = 31210 // where does this topic come from, over all clusters
+	DescribeACLs    Key = 31211 // which of your ACLs have you copied from me
 )
 
 // Row is what dispatch, ApiVersions and docs/protocol.md know of a key.
@@ -61,6 +62,7 @@ var rows = []Row{
 	{Key: Release, Name: "LinkRelease", Cluster: kmsg.ACLOperationAlter, Topic: kmsg.ACLOperationAlter, Doc: "a pledge ends"},
 	{Key: Lineage, Name: "LinkLineage", Cluster: kmsg.ACLOperationAlter, Topic: kmsg.ACLOperationAlter, Doc: "epochs, stop points and checksums to compare two logs by"},
 	{Key: Chain, Name: "LinkChain", Topic: kmsg.ACLOperationDescribe, Half: WithoutHalf, Doc: "where a topic comes from, from cluster to cluster: no topic becomes a mirror of itself"},
+	{Key: DescribeACLs, Name: "LinkDescribeAcls", Cluster: kmsg.ACLOperationDescribe, Half: WithoutHalf, Doc: "the ACLs that were copied from the caller's cluster: they are not copied back"},
 }
 
 // Rows lists the table, by key. It is a copy.

@@ -15,7 +15,7 @@ import (
 
 // Rule R9: what freezes, hands over, pledges or reads stop points takes ALTER on the topic and on the cluster.
 func TestR9_WhatChangesATopicTakesAlterOnItAndOnTheCluster(t *testing.T) {
-	reads := []Key{Hello, DescribeMirrors, Chain}
+	reads := []Key{Hello, DescribeMirrors, Chain, DescribeACLs}
 	for i, row := range Rows() {
 		if i > 0 && rows[i-1].Key >= row.Key {
 			t.Errorf("%s is out of order", row.Name)
@@ -117,6 +117,10 @@ func TestEveryCutMessageIsRefused(t *testing.T) {
 	if got, err := DecodeMirrorsAnswer(page.Encode()); err != nil || !reflect.DeepEqual(got, page) {
 		t.Fatalf("read %+v, %v", got, err)
 	}
+	acls := ACLsAnswer{Keys: []kafka.TopicID{{5}, {6, 15: 1}}}
+	if got, err := DecodeACLsAnswer(acls.Encode()); err != nil || !reflect.DeepEqual(got, acls) {
+		t.Fatalf("read %+v, %v", got, err)
+	}
 	if _, err := DecodeChainRequest(ChainRequest{Depth: ChainMax + 1}.Encode()); !errors.Is(err, ErrMalformed) {
 		t.Errorf("a chain that is too deep: %v", err)
 	}
@@ -140,6 +144,7 @@ func TestEveryCutMessageIsRefused(t *testing.T) {
 		"chain":   {chain.Encode(), func(b []byte) error { _, err := DecodeChainAnswer(b); return err }},
 		"after":   {MirrorsRequest{"m"}.Encode(), func(b []byte) error { _, err := DecodeMirrorsRequest(b); return err }},
 		"page":    {page.Encode(), func(b []byte) error { _, err := DecodeMirrorsAnswer(b); return err }},
+		"acls":    {acls.Encode(), func(b []byte) error { _, err := DecodeACLsAnswer(b); return err }},
 		"connect": {offer.Encode(), func(b []byte) error { _, err := DecodeConnectRequest(b); return err }},
 		"wanted":  {want.Encode(), func(b []byte) error { _, err := DecodeConnectAnswer(b); return err }},
 		"request": {request().AppendTo(nil), func(b []byte) error { return NewRequest(Freeze).ReadFrom(b) }},
@@ -192,6 +197,9 @@ func FuzzMessages(f *testing.F) {
 			t.Errorf("%+v does not come back", m)
 		}
 		if m, err := DecodeMirrorsAnswer(b); err == nil && !bytes.Equal(m.Encode(), b) {
+			t.Errorf("%+v does not come back", m)
+		}
+		if m, err := DecodeACLsAnswer(b); err == nil && !bytes.Equal(m.Encode(), b) {
 			t.Errorf("%+v does not come back", m)
 		}
 		if m, err := DecodeConnectRequest(b); err == nil && !bytes.Equal(m.Encode(), b) {

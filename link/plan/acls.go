@@ -41,6 +41,7 @@ const (
 // ACLFacts is a source's ACLs beside this cluster's.
 type ACLFacts struct {
 	Source      []ACL
+	FromHere    func(ACL) bool // whether the source copied one from this very cluster; nil: none
 	Match       func(ACL) bool // acl.filters, on the source's names
 	Copied      []ACL          // those here that this link copied
 	Others      []ACL          // those here that somebody else made
@@ -56,13 +57,14 @@ type ACLChange struct {
 
 // SyncACLs lists what to change, in an order in which a DENY never lags behind an ALLOW (case C39): first ALLOWs go, then DENYs
 // come, then ALLOWs come, and DENYs go last. Only what this link copied is removed, and only while the filters still match
-// it; what is here already by another hand stays as it is. With a prefix names are rewritten, and
-// entries for every resource (`*`) are not copied but reported: they would speak of this cluster's own topics. So are entries with
-// a word that is not known here.
+// it; what is here already by another hand stays as it is. What this cluster gave to the source does not come back: two links that
+// copy in both directions would keep an entry alive between them that was removed where it was made. With a prefix names are
+// rewritten, and entries for every resource (`*`) are not copied but reported: they would speak of this cluster's own topics. So
+// are entries with a word that is not known here.
 func SyncACLs(f ACLFacts) (changes []ACLChange, problems []Problem) {
 	want := map[ACL]bool{}
 	for _, a := range f.Source {
-		if !f.Match(a) {
+		if !f.Match(a) || f.FromHere != nil && f.FromHere(a) {
 			continue
 		}
 		if !a.known() {
@@ -98,6 +100,33 @@ func SyncACLs(f ACLFacts) (changes []ACLChange, problems []Problem) {
 			cmp.Compare(x.Operation, y.Operation), cmp.Compare(x.Permission, y.Permission))
 	})
 	return changes, problems
+}
+
+// Confirmed drops the removals that a second answer of the source does not bear out: a broker that is only catching up, or has
+// lost its metadata, shows too little, and a DENY that went for that would let somebody in. second is what SyncACLs makes of that answer.
+func Confirmed(changes, second []ACLChange) []ACLChange {
+	again := make(map[ACLChange]bool, len(second))
+	for _, c := range second {
+		again[c] = true
+	}
+	return slices.DeleteFunc(slices.Clone(changes), func(c ACLChange) bool { return c.Remove && !again[c] })
+}
+
+// Removes reports whether any change takes an entry away.
+func Removes(changes []ACLChange) bool {
+	return slices.ContainsFunc(changes, func(c ACLChange) bool { return c.Remove })
+}
+
+// Held is how many entries a link holds once the changes are made, of those that it holds now.
+func Held(now int, changes []ACLChange) int {
+	for _, c := range changes {
+		if c.Remove {
+			now--
+		} else {
+			now++
+		}
+	}
+	return now
 }
 
 func rank(c ACLChange) int {

@@ -99,13 +99,13 @@ func (h *fakeHere) CreateMirror(_ context.Context, source string) error {
 func (h *fakeHere) ACLs() (copied, others []plan.ACL) { return h.copied, h.others }
 func (h *fakeHere) ChangeACLs(_ context.Context, changes []plan.ACLChange) error {
 	h.acls = append(h.acls, changes...)
+	removed := map[plan.ACL]bool{}
 	for _, c := range changes {
-		if c.Remove {
-			h.copied = slices.DeleteFunc(h.copied, func(a plan.ACL) bool { return a == c.ACL })
-			continue
+		if removed[c.ACL] = c.Remove; !c.Remove {
+			h.copied = append(h.copied, c.ACL)
 		}
-		h.copied = append(h.copied, c.ACL)
 	}
+	h.copied = slices.DeleteFunc(h.copied, func(a plan.ACL) bool { return removed[a] })
 	return nil
 }
 func (h *fakeHere) Names() Names                           { return h }
@@ -122,6 +122,7 @@ type fakeSource struct {
 	err       error
 	calls     int
 	acls      []plan.ACL
+	next      [][]plan.ACL // what the next questions for ACLs are answered, before acls
 }
 
 func (s *fakeSource) Topics(_ context.Context, names []string) ([]Topic, error) {
@@ -148,7 +149,14 @@ func (s *fakeSource) GroupOffsets(_ context.Context, groups, _ []string) (map[st
 	return out, s.err
 }
 
-func (s *fakeSource) ACLs(context.Context) ([]plan.ACL, error) { return s.acls, s.err }
+func (s *fakeSource) ACLs(context.Context) ([]plan.ACL, error) {
+	if len(s.next) > 0 {
+		answer := s.next[0]
+		s.next = s.next[1:]
+		return answer, s.err
+	}
+	return s.acls, s.err
+}
 
 func of(s *fakeSource) func() (Source, error) { return func() (Source, error) { return s, nil } }
 
@@ -411,6 +419,21 @@ func TestC40_C41_ACLSync(t *testing.T) {
 	if res := sync.Run(t.Context()); res.Changed != 1 || len(h.copied) != 0 {
 		t.Errorf("an ACL that went at the source: %+v, here %v", res, h.copied)
 	}
+	// One answer takes nothing away: a broker that is only catching up shows too little, and without its DENY somebody would be let in.
+	deny := a
+	deny.Principal, deny.Permission = "User:mallory", "DENY"
+	s.acls = []plan.ACL{a, deny}
+	if res := sync.Run(t.Context()); res.Changed != 2 {
+		t.Errorf("both come over: %+v", res)
+	}
+	s.next = [][]plan.ACL{nil}
+	if res := sync.Run(t.Context()); res.Changed != 0 || len(h.copied) != 2 {
+		t.Errorf("one empty answer: %+v, here %v", res, h.copied)
+	}
+	s.acls = nil
+	if res := sync.Run(t.Context()); res.Changed != 2 || len(h.copied) != 0 {
+		t.Errorf("two empty answers: %+v, here %v", res, h.copied)
+	}
 	s.err = kafka.SecurityDisabled
 	if res := sync.Run(t.Context()); res.Err == nil || res.Problems[0].Code != "SECURITY_DISABLED" {
 		t.Errorf("C41: %+v", res)
@@ -422,5 +445,14 @@ func TestC40_C41_ACLSync(t *testing.T) {
 	}
 	if res := sync.Run(t.Context()); res.Changed != 0 || res.Problems[0].Code != "ACL_LIMIT_EXCEEDED" || len(h.copied) != 0 {
 		t.Errorf("too many: %d changed, %v", res.Changed, res.Problems)
+	}
+	// What is taken away makes no more of them: a source with many may have half of them removed.
+	s.acls = s.acls[:aclsMax]
+	if res := sync.Run(t.Context()); res.Changed != aclsMax || len(res.Problems) != 0 {
+		t.Errorf("as many as may be: %d changed, %v", res.Changed, res.Problems)
+	}
+	s.acls = s.acls[:aclsMax/2]
+	if res := sync.Run(t.Context()); res.Changed != aclsMax/2 || len(h.copied) != aclsMax/2 || len(res.Problems) != 0 {
+		t.Errorf("half are removed: %d changed, %d here, %v", res.Changed, len(h.copied), res.Problems)
 	}
 }
