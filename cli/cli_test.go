@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +155,7 @@ Mirror topic "clicks" is PAUSED now.
 Mirror Topic Name | Error Message | Error Code | Messages Truncated
 ------------------+---------------+------------+-------------------
 old               |               |            | 7
+old, partition 0: group billing would go back from offset 103 to 100.
 `},
 		{"mirror state-transition-error list clicks", "\nNone found.\n"},
 		{"mirror state-transition-error list clicks -o json", "\n[]\n"},
@@ -311,19 +313,47 @@ t     | 0         | 5              | 9              | 4   | c-1      |          
 
 func TestExitCodeIs1WhenATopicFailed(t *testing.T) {
 	c, url := aCluster(t)
-	r := hawser(t, url, "mirror", "promote", "orders", "old", "--link", "my-link")
+	r := hawser(t, url, "mirror", "pause", "orders", "old", "--link", "my-link")
 	want := `Mirror Topic Name | Partition | Partition Mirror Lag | Last Source Fetch Offset | Error Message                                             | Error Code
 ------------------+-----------+----------------------+--------------------------+-----------------------------------------------------------+-----------
 old               | -1        | -1                   | -1                       | Topic 'old' has already stopped its mirror from 'my-link' | 400
 orders            | 0         | 0                    | -1                       |                                                           |
 orders            | 1         | 0                    | -1                       |                                                           |
-Mirror topic "orders" is STOPPED now.
+Mirror topic "orders" is PAUSED now.
 `
 	if r.code != 1 || r.out != want || !strings.Contains(r.err, "1 of 2 topics failed: old") {
 		t.Errorf("exit %d\n%swant\n%s%s", r.code, r.out, want, r.err)
 	}
-	if last := c.Links.Ordered[len(c.Links.Ordered)-1]; last != "promote my-link old,orders" {
+	if last := c.Links.Ordered[len(c.Links.Ordered)-1]; last != "pause my-link old,orders" {
 		t.Errorf("ordered %q", last)
+	}
+}
+
+// TestWhatIsStoppedAlreadyHasNotFailed: a failover that is said a second time, to get the rest of the topics, ends well.
+func TestWhatIsStoppedAlreadyHasNotFailed(t *testing.T) {
+	_, url := aCluster(t)
+	for _, verb := range []string{"promote", "failover"} {
+		r := hawser(t, url, "mirror", verb, "orders", "old", "--link", "my-link", "--dry-run")
+		if r.code != 0 || strings.Contains(r.out, "Topic 'old'") || !strings.Contains(r.out, "\nSTOPPED already, nothing to do: old.\n") {
+			t.Errorf("%s: exit %d\n%s%s", verb, r.code, r.out, r.err)
+		}
+	}
+	r := hawser(t, url, "mirror", "failover", "old", "nope", "--link", "my-link", "--wait")
+	if r.code != 1 || !strings.Contains(r.err, "1 of 2 topics failed: nope;") || !strings.Contains(r.out, "STOPPED already, nothing to do: old.") {
+		t.Errorf("beside a topic that is no mirror: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	var rows []struct {
+		Topic   string `json:"mirror_topic_name"`
+		Message string `json:"error_message"`
+		Already bool   `json:"already_stopped"`
+	}
+	if err := json.Unmarshal([]byte(ok(t, url, "mirror", "failover", "old", "orders", "--link", "my-link", "-o", "json")), &rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if row.Message != "" || row.Already != (row.Topic == "old") {
+			t.Errorf("as JSON %+v", row)
+		}
 	}
 }
 

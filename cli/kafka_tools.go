@@ -318,7 +318,7 @@ func (a *app) toolRestore(ctx context.Context, c *client.Client, v verb, f *mirr
 // toolOutcomes says what an order did to each topic; bad is set if one refused.
 func (a *app) toolOutcomes(v verb, done []api.AlteredMirror, withPartitions bool) (bad bool, err error) {
 	for _, topic := range done {
-		bad = bad || failed(topic)
+		bad = bad || refused(topic)
 		if err := a.toolOutcome(v, topic, withPartitions); err != nil {
 			return bad, err
 		}
@@ -337,7 +337,7 @@ var orderWords = map[string]string{
 
 func (a *app) toolOutcome(v verb, topic api.AlteredMirror, partitions bool) error {
 	what := fmt.Sprintf(orderWords[v.name], topic.MirrorTopicName)
-	if failed(topic) {
+	if refused(topic) {
 		return a.say("Error encountered while %s: %s", what, clean(text(topic.ErrorMessage)))
 	}
 	line := "Request for " + what + " was successfully scheduled."

@@ -36,6 +36,7 @@ type orderRow struct {
 	LastFetch int64  `human:"Last Source Fetch Offset" json:"last_source_fetch_offset"`
 	Message   string `human:"Error Message" json:"error_message"`
 	Code      string `human:"Error Code" json:"error_code"`
+	Already   bool   `json:"already_stopped,omitempty"`
 }
 
 // orderTopicRow is what a terminal shows in place of a row for each partition.
@@ -104,12 +105,7 @@ func (a *app) order(v verb) *cobra.Command {
 		if err := a.printOrder(v, done, withPartitions, dryRun); err != nil {
 			return err
 		}
-		var given []string
-		for _, topic := range done {
-			if !failed(topic) {
-				given = append(given, topic.MirrorTopicName)
-			}
-		}
+		given := topicsThat(done, taken)
 		if wait && !dryRun {
 			if err := a.waitStopped(cmd.Context(), c, link, given); err != nil {
 				return err
@@ -120,10 +116,7 @@ func (a *app) order(v verb) *cobra.Command {
 				return err
 			}
 		}
-		if len(given) < len(done) {
-			return failedTopics(done)
-		}
-		return nil
+		return failedTopics(done)
 	}
 	return cmd
 }
@@ -151,17 +144,34 @@ func checkOrder(cmd *cobra.Command, topics []string, link, pattern string) error
 	return nil
 }
 
-func failed(topic api.AlteredMirror) bool {
+// refused reports that the server did nothing about a topic.
+func refused(topic api.AlteredMirror) bool {
 	return topic.ErrorCode != nil && *topic.ErrorCode != 0 || text(topic.ErrorMessage) != ""
+}
+
+func taken(topic api.AlteredMirror) bool { return !refused(topic) }
+
+// failed reports that a topic is not what the order makes of it. One that was promoted or failed over before is: a failover that is
+// said twice must not look like one that went wrong.
+func failed(topic api.AlteredMirror) bool { return refused(topic) && !topic.AlreadyStopped }
+
+func stoppedBefore(topic api.AlteredMirror) bool { return topic.AlreadyStopped }
+
+func topicsThat(done []api.AlteredMirror, which func(api.AlteredMirror) bool) []string {
+	var names []string
+	for _, topic := range done {
+		if which(topic) {
+			names = append(names, topic.MirrorTopicName)
+		}
+	}
+	return names
 }
 
 // failedTopics ends a command that did not do all of its topics. Their rows may be far up by then.
 func failedTopics(done []api.AlteredMirror) error {
-	var names []string
-	for _, topic := range done {
-		if failed(topic) {
-			names = append(names, topic.MirrorTopicName)
-		}
+	names := topicsThat(done, failed)
+	if len(names) == 0 {
+		return nil
 	}
 	return fmt.Errorf("%d of %d topics failed: %s; see the rows above", len(names), len(done), someOf(names))
 }
@@ -175,6 +185,11 @@ func (a *app) printOrder(v verb, done []api.AlteredMirror, withPartitions, dryRu
 	}
 	if err := a.printOrderRows(v, done, withPartitions); err != nil || !human {
 		return err
+	}
+	if names := topicsThat(done, stoppedBefore); len(names) > 0 {
+		if err := a.say("STOPPED already, nothing to do: %s.", someOf(names)); err != nil {
+			return err
+		}
 	}
 	for _, topic := range done {
 		if w := topic.PledgeWithdrawn; w != nil {
@@ -192,8 +207,21 @@ func (a *app) printOrder(v verb, done []api.AlteredMirror, withPartitions, dryRu
 				return err
 			}
 		}
+		for _, g := range topic.GroupOffsets {
+			if err := a.say("%s, partition %d: group %s %s from offset %d to %d.", topic.MirrorTopicName, g.PartitionID, g.GroupID, would(dryRun, "goes back", "would go back"), g.Offset, g.LoweredTo); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// would chooses the words for what an order does, or would do.
+func would(dryRun bool, does, would string) string {
+	if dryRun {
+		return would
+	}
+	return does
 }
 
 func (a *app) printOrderRows(v verb, done []api.AlteredMirror, withPartitions bool) error {
@@ -216,7 +244,7 @@ func (a *app) printOrderRows(v verb, done []api.AlteredMirror, withPartitions bo
 func orderTopicRows(done []api.AlteredMirror) []orderTopicRow {
 	var rows []orderTopicRow
 	for _, topic := range done {
-		rows = append(rows, orderTopicRow{topic.MirrorTopicName, len(topic.MirrorLags), sumLag(topic.MirrorLags), text(topic.ErrorMessage)})
+		rows = append(rows, orderTopicRow{topic.MirrorTopicName, len(topic.MirrorLags), sumLag(topic.MirrorLags), failure(topic)})
 	}
 	return rows
 }
@@ -231,11 +259,7 @@ func sumLag(lags []api.MirrorLag) int64 {
 
 // openLine says what stopping a mirror does to a transaction that is open in it.
 func openLine(topic string, open api.OpenTransaction, dryRun bool) string {
-	does := "is aborted"
-	if dryRun {
-		does = "would be aborted"
-	}
-	line := fmt.Sprintf("%s, partition %d: the transaction of producer %d that is open since offset %d %s.", topic, open.PartitionID, open.ProducerID, open.FirstOffset, does)
+	line := fmt.Sprintf("%s, partition %d: the transaction of producer %d that is open since offset %d %s.", topic, open.PartitionID, open.ProducerID, open.FirstOffset, would(dryRun, "is aborted", "would be aborted"))
 	if open.OpenElsewhere {
 		line += " It is open, too, in a mirror that this order does not stop, and may still be committed there."
 	}
@@ -290,14 +314,29 @@ func orderRows(done []api.AlteredMirror) []orderRow {
 	var rows []orderRow
 	for _, topic := range done {
 		if failed(topic) || len(topic.MirrorLags) == 0 {
-			rows = append(rows, orderRow{topic.MirrorTopicName, -1, -1, -1, text(topic.ErrorMessage), number(topic.ErrorCode)})
+			rows = append(rows, orderRow{topic.MirrorTopicName, -1, -1, -1, failure(topic), failureCode(topic), topic.AlreadyStopped})
 			continue
 		}
 		for _, lag := range topic.MirrorLags {
-			rows = append(rows, orderRow{topic.MirrorTopicName, lag.Partition, lag.Lag, lag.LastSourceFetchOffset, "", ""})
+			rows = append(rows, orderRow{topic.MirrorTopicName, lag.Partition, lag.Lag, lag.LastSourceFetchOffset, "", "", topic.AlreadyStopped})
 		}
 	}
 	return rows
+}
+
+// failure is a topic's error; that it is STOPPED already is none.
+func failure(topic api.AlteredMirror) string {
+	if !failed(topic) {
+		return ""
+	}
+	return text(topic.ErrorMessage)
+}
+
+func failureCode(topic api.AlteredMirror) string {
+	if !failed(topic) {
+		return ""
+	}
+	return number(topic.ErrorCode)
 }
 
 func restorePartitionRows(done []api.AlteredMirror) []restorePartitionRow {

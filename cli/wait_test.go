@@ -108,8 +108,8 @@ func TestWaitUntilStopped(t *testing.T) {
 	}}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
-	code := cli.Main(ctx, []string{"mirror", "promote", "orders", "old", "--link", "my-link", "--wait", "--url", url}, &bytes.Buffer{}, stderr, cli.Hooks{})
-	want := "orders: PENDING_STOPPED; MIRROR_LAG_NOT_ZERO: 7 records are left.\norders: STOPPED\nError: 1 of 2 topics failed: old; see the rows above.\n"
+	code := cli.Main(ctx, []string{"mirror", "promote", "orders", "nope", "old", "--link", "my-link", "--wait", "--url", url}, &bytes.Buffer{}, stderr, cli.Hooks{})
+	want := "orders: PENDING_STOPPED; MIRROR_LAG_NOT_ZERO: 7 records are left.\norders: STOPPED\nError: 1 of 3 topics failed: nope; see the rows above.\n"
 	if code != 1 || stderr.String() != want {
 		t.Errorf("exit %d\n%swant\n%s", code, stderr.String(), want)
 	}

@@ -40,7 +40,7 @@ func TestFailoverIsStoredThenActedOnInOrder(t *testing.T) {
 		t.Error("another mirror of the link is no longer fetched")
 	}
 	out := r.order("l", Failover, "t")
-	if out[0].Code != 400 || !strings.HasPrefix(out[0].Text, "Topic 't' has already stopped its mirror from 'l'. ") {
+	if out[0].Code != 400 || !out[0].Already || !strings.HasPrefix(out[0].Text, "Topic 't' has already stopped its mirror from 'l'. ") {
 		t.Errorf("again: %+v", out[0])
 	}
 }

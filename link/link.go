@@ -192,6 +192,7 @@ type Outcome struct {
 	Open      []OpenTransaction // of a failover: what it aborts, at most openShown
 	Withdrawn *WithdrawnPledge  // of a forced failover of an ordinary topic
 	Missing   []MissingACL      // of a dry run: rights on the source cluster that are needed and not there
+	Already   bool              // refused only because the mirror is STOPPED, which is what the order was to bring about
 }
 
 // OpenTransaction is a transaction that is open in a mirror's log, and which a failover ends with an ABORT

@@ -177,11 +177,18 @@ func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 		out.Missing = missing[m.topic.ID]
 		o.showRestore(m.topic.ID, out)
 		if err := o.allowed(m); err != nil {
-			out.Code, out.Text = 400, err.Error()
+			out.Code, out.Text, out.Already = 400, err.Error(), o.already(m)
 			continue
 		}
 		o.ids = append(o.ids, m.topic.ID)
 	}
+}
+
+// already reports that a mirror is what promote or failover make of it. One that is pledged to a restore is not meant: who fails
+// that over may want the pledge back, which takes more than to say it again.
+func (o *ordering) already(m topicMirror) bool {
+	stops := o.event == mirror.PromoteAsked || o.event == mirror.FailoverAsked || o.event == mirror.FailoverForced
+	return stops && m.state == mirror.Stopped && m.rec.Pledge == nil
 }
 
 // eventFor is what the order means to one mirror: resume of a FAILED one counts only if its source is proven.
@@ -300,7 +307,7 @@ func (o *ordering) store(ctx context.Context) error {
 		out := o.outcomes[topic.Name]
 		m := newTopicMirror(rec, topic)
 		if err := o.allowed(m); err != nil {
-			out.Code, out.Text = 400, err.Error()
+			out.Code, out.Text, out.Already = 400, err.Error(), o.already(m)
 			return false
 		}
 		return o.apply(rec, m.state, now)

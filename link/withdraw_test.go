@@ -136,6 +136,9 @@ func pledgeTakenBack(t *testing.T, compared bool) {
 	b.gone()
 
 	again := b.order("l", Failover, "t")[0]
+	if again.Already {
+		t.Error("a pledged topic is taken for one where nothing is to do")
+	}
 	told(t, "failover of a pledged topic", again.Text, "already stopped", "pledged to the restore "+id, own, "force a failover")
 	told(t, "deleting it", b.links.CheckDeletion(t.Context(), b.meta.Image().TopicIDs["t"]).Error(), "pledged", own, "force a failover")
 	told(t, "deleting its link", b.links.Delete(t.Context(), "l", false, false).Error(), "pledged", ": t.", "with force")

@@ -154,6 +154,7 @@ func (c *call) outcomeJSON(outcome link.Outcome) api.AlteredMirror {
 		MirrorLags:                   lagsJSON(outcome.Lags),
 		MessagesTruncated:            outcome.Truncated,
 		PartitionLevelTruncationData: []api.Truncation{},
+		AlreadyStopped:               outcome.Already,
 	}
 	if outcome.Code != 0 {
 		// Clients take any text here for a failure, so a success has none.

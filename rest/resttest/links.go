@@ -435,13 +435,15 @@ func (ls *Links) orderOne(name string, verb link.Verb, topic string, validateOnl
 		return link.Outcome{Topic: topic, Code: 404, Text: fmt.Sprintf("Topic '%s' is not a mirror topic of cluster link '%s'.", topic, name)}
 	}
 	if m.Status == "STOPPED" && verb != link.TruncateAndRestore {
-		return link.Outcome{Topic: topic, Code: 400, Text: fmt.Sprintf("Topic '%s' has already stopped its mirror from '%s'", topic, name), Lags: m.Lags}
+		already := verb == link.Promote || verb == link.Failover
+		return link.Outcome{Topic: topic, Code: 400, Text: fmt.Sprintf("Topic '%s' has already stopped its mirror from '%s'", topic, name), Lags: m.Lags, Already: already}
 	}
 	out := link.Outcome{Topic: topic, Lags: m.Lags, Open: ls.Open, Missing: ls.Missing, Withdrawn: ls.Withdrawn}
 	if verb == link.TruncateAndRestore {
 		total := int64(7)
 		out.Truncated = &total
 		out.Parts = []link.Truncation{{Partition: 1, TruncatedTo: 90, Records: 4}, {Partition: 0, TruncatedTo: 100, Records: 3}}
+		out.Groups = []link.GroupCut{{Group: "billing", Partition: 0, From: 103, To: 100}}
 	}
 	if !validateOnly {
 		m.Status = after[verb]
