@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -105,6 +106,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	}
 	b := &Broker{cfg: cfg, values: config.Broker.Values(cfg.Settings), log: cfg.Logger, started: time.Now(), failed: make(chan error, 2), timeline: event.NewRing(timelineLength, nil)}
 	b.events = event.All(event.Log(b.log), b.timeline)
+	b.showFlags()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close(context.WithoutCancel(ctx)))
@@ -120,6 +122,38 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	b.ready.Store(true)
 	b.events.Emit(event.BrokerReady{NodeID: cfg.NodeID, ClusterID: b.ClusterID(), Listeners: b.boundListeners(), HTTP: b.HTTPAddress(), Took: time.Since(b.started)})
 	return b, nil
+}
+
+// showFlags puts what the broker was told by flags among its settings, so that who asks for its configs sees what is in effect. As
+// Kafka does, the broker's number is shown under its older name, too.
+func (b *Broker) showFlags() {
+	id := strconv.Itoa(int(b.cfg.NodeID))
+	if b.cfg.Settings["broker.id"] == "-1" {
+		b.cfg.Settings = maps.Clone(b.cfg.Settings)
+		delete(b.cfg.Settings, "broker.id")
+	}
+	b.show("node.id", id)
+	b.show("broker.id", id)
+	b.show("log.dirs", b.cfg.Dir)
+	b.show("hawser.http.listener", b.cfg.HTTP)
+	if b.values.IsDefault("listeners") {
+		b.show("listeners", listenerName+"://"+b.cfg.Kafka)
+		if b.cfg.Advertise != "" {
+			b.show("advertised.listeners", listenerName+"://"+b.cfg.Advertise)
+		}
+	}
+}
+
+// show sets a setting that was not given. Not for what is read back to start by: that was read before.
+func (b *Broker) show(name, value string) {
+	if b.cfg.Settings[name] != "" {
+		return
+	}
+	b.cfg.Settings = maps.Clone(b.cfg.Settings)
+	if b.cfg.Settings == nil {
+		b.cfg.Settings = map[string]string{}
+	}
+	b.cfg.Settings[name] = value
 }
 
 // boundListeners is the Kafka listeners as NAME://host:port, parted by commas.

@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/broker"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -206,5 +208,38 @@ func TestConnectionLimitsFollowTheirConfigs(t *testing.T) {
 	mustAlter(t, c, "max.connections.per.ip", "1")
 	if open("PLAINTEXT") {
 		t.Error("a connection beyond max.connections.per.ip is served")
+	}
+}
+
+// TestConfigsShowWhatFlagsSaid: a broker's configs are those in effect, and its number stands under both names, as with Kafka.
+func TestConfigsShowWhatFlagsSaid(t *testing.T) {
+	dir := t.TempDir()
+	b, err := broker.Start(t.Context(), broker.Config{
+		Dir: dir, Kafka: "127.0.0.1:0", Advertise: "localhost:9", HTTP: "127.0.0.1:0", NodeID: 7,
+		Settings: map[string]string{"broker.id": "-1", "broker.rack": "r1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, b) })
+	// It advertises an address where it is not, so what it is asked must not go by its metadata.
+	c := client(t, b, kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, b.KafkaAddress())
+	}))
+	found, err := kadm.NewClient(c).DescribeBrokerConfigs(within(t), 7)
+	if err != nil || len(found) != 1 || found[0].Err != nil {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	got := map[string]string{}
+	for _, config := range found[0].Configs {
+		got[config.Key] = config.MaybeValue() + " " + config.Source.String()
+	}
+	for name, want := range map[string]string{
+		"broker.id": "7", "node.id": "7", "log.dirs": dir, "listeners": "PLAINTEXT://127.0.0.1:0", "advertised.listeners": "PLAINTEXT://localhost:9",
+		"hawser.http.listener": "127.0.0.1:0", "broker.rack": "r1",
+	} {
+		if got[name] != want+" STATIC_BROKER_CONFIG" {
+			t.Errorf("%s is %s, want %s", name, got[name], want)
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -59,13 +58,7 @@ func (b *Broker) bindHTTP(context.Context) error {
 		}
 		return nil
 	})
-	if b.cfg.Settings[httpAdvertised] == "" {
-		b.cfg.Settings = maps.Clone(b.cfg.Settings)
-		if b.cfg.Settings == nil {
-			b.cfg.Settings = map[string]string{}
-		}
-		b.cfg.Settings[httpAdvertised] = scheme + b.httpHost(listener.Addr())
-	}
+	b.show(httpAdvertised, scheme+b.httpHost(listener.Addr()))
 	return nil
 }
 

@@ -57,6 +57,11 @@ func (a *app) serve() *cobra.Command {
 			if err := opts.check(); err != nil {
 				return err
 			}
+			for _, flag := range []string{"kafka", "advertise"} {
+				if cmd.Flags().Changed(flag) && opts.Settings["listeners"] != "" {
+					fmt.Fprintf(a.err, "Warning: --%s has no effect, as the config listeners says where to listen: %s.\n", flag, clean(opts.Settings["listeners"]))
+				}
+			}
 			return a.hooks.Serve(cmd.Context(), opts)
 		},
 	}
