@@ -407,6 +407,7 @@ func TestWhatIsSaidIsOneObjectForPrograms(t *testing.T) {
 	ok(t, url, "topic", "create", "u")
 	for _, row := range []struct{ args, want string }{
 		{"topic create v --dry-run -o json", "{\n  \"message\": \"[DRY RUN] Created topic \\\"v\\\".\"\n}\n"},
+		{"link update my-link --config bootstrap.servers=unreachable.example:1 --no-validate", "Updated cluster link \"my-link\".\n"},
 		{"link update my-link --config cluster.link.paused=true -o yaml", "message: Updated cluster link \"my-link\".\n"},
 		{"topic delete t u -o json", "{\n  \"message\": \"Deleted topic \\\"t\\\".\\nDeleted topic \\\"u\\\".\"\n}\n"},
 	} {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -187,13 +188,15 @@ func mode(dryRun bool) client.Mode {
 func (a *app) linkUpdate(use, short string) *cobra.Command {
 	var files, configs, remove []string
 	var names nameFlags
-	var dryRun bool
+	var dryRun, noValidate bool
 	cmd := &cobra.Command{Use: use + " <link>", Short: short, Args: exactArgs("<link>"),
-		Example: "  hawser link update my-link --config cluster.link.paused=true\n  hawser link update my-link --sync-groups 'billing,fraud-*'\n  hawser link update my-link --remove acl.filters"}
+		Example: "  hawser link update my-link --config cluster.link.paused=true\n  hawser link update my-link --sync-groups 'billing,fraud-*'\n  hawser link update my-link --remove acl.filters",
+		Long:    short + ". Where they change how the other cluster is reached, it is tried first, and nothing is changed if it\ndoes not answer."}
 	configFlags(cmd, &configs, &files)
 	names.bind(cmd)
 	cmd.Flags().StringSliceVar(&remove, "remove", nil, "configs to put back to their defaults")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say whether it would be done")
+	cmd.Flags().BoolVar(&noValidate, "no-validate", false, "do not reach the other cluster first")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		set, err := readConfigs(files, configs)
 		if err != nil {
@@ -209,12 +212,25 @@ func (a *app) linkUpdate(use, short string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := c.AlterLinkConfigs(cmd.Context(), args[0], alterations(set, remove), mode(dryRun)); err != nil {
+		if err := alterLink(cmd.Context(), c, args[0], alterations(set, remove), mode(dryRun), noValidate); err != nil {
 			return err
 		}
 		return a.say("%sUpdated cluster link \"%s\".", dryRunMark(dryRun), args[0])
 	}
 	return cmd
+}
+
+// alterLink changes a link's configs, unless the other cluster does not answer with them: then it says how to change them all the same.
+func alterLink(ctx context.Context, c *client.Client, link string, changes []api.AlterConfig, mode client.Mode, noValidate bool) error {
+	if noValidate {
+		return c.AlterLinkConfigs(ctx, link, changes, mode)
+	}
+	err := c.TryLinkConfigs(ctx, link, changes, mode)
+	var refused *client.Error
+	if errors.As(err, &refused) && c.AlterLinkConfigs(ctx, link, changes, client.ValidateOnly) == nil {
+		return fmt.Errorf("%w\nNothing was changed. To change it all the same, give --no-validate.", err)
+	}
+	return err
 }
 
 func configFlags(cmd *cobra.Command, configs, files *[]string) {

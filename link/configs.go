@@ -10,6 +10,7 @@ import (
 	"github.com/hawserio/hawser/config"
 	"github.com/hawserio/hawser/event"
 	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/plan"
 	"github.com/hawserio/hawser/meta"
 )
@@ -75,6 +76,61 @@ func (ls *Links) AlterConfigs(ctx context.Context, name string, changes []AlterC
 		r.hurry()
 	}
 	return nil
+}
+
+// TryConfigs reaches the other cluster as the link would with changes to its configs, and changes nothing: an address or a password
+// with a slip in it stops a link that works. Only changes of how it is reached are tried, of a half that dials.
+func (ls *Links) TryConfigs(ctx context.Context, name string, changes []AlterConfig) error {
+	_, rec, err := ls.named(name)
+	if err != nil {
+		return err
+	}
+	next, err := altered(rec, changes)
+	if err != nil {
+		return err
+	}
+	before, after := all(rec), all(next)
+	if orDefault(after, keyConnection, peer.Outbound) == peer.Inbound || sameWay(before, after) {
+		return nil
+	}
+	set, err := readSettings(name, after)
+	if err != nil {
+		return badRequest("%v.", err)
+	}
+	set.source.Logger = ls.env.Logger
+	src, err := ls.env.Dial(set.source)
+	if err != nil {
+		return unreachable("use the link's configs", err)
+	}
+	defer src.Close()
+	ctx, cancel := context.WithTimeout(ctx, reachMax)
+	defer cancel()
+	answer, err := src.Probe(ctx)
+	switch {
+	case err != nil:
+		return unreachable("reach the source cluster with these configs", err)
+	case answer.ClusterID == ls.env.Metadata.Image().Cluster.ID:
+		return unreachable("change the link", selfLink(answer.ClusterID))
+	case rec.RemoteClusterID != "" && answer.ClusterID != rec.RemoteClusterID:
+		return unreachable("change the link", wrongCluster(rec.RemoteClusterID, answer.ClusterID))
+	}
+	return eachBroker(ctx, src, answer)
+}
+
+// sameWay reports that two sets of configs lead to the other cluster in the same way.
+func sameWay(a, b map[string]string) bool {
+	leads := func(name string) bool {
+		return name == keyBootstrap || name == keyAddressMap || strings.HasPrefix(name, "security.") || strings.HasPrefix(name, "sasl.") || strings.HasPrefix(name, "ssl.")
+	}
+	differs := func(a, b map[string]string) bool {
+		for name, value := range a {
+			if other, is := b[name]; leads(name) && (!is || other != value) {
+				return true
+			}
+		}
+		return false
+	}
+	return !differs(a, b) && !differs(b, a)
 }
 
 // altered is the record with changes, or every fault of them in one error.

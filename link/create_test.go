@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -541,5 +542,52 @@ func TestLinksShareTheMemory(t *testing.T) {
 	r.eventually("the one that is left has all", func() bool { return part("a") == 256<<20 })
 	if poolOf("a") != first {
 		t.Error("the link was dialed anew for it")
+	}
+}
+
+// TestTryConfigsReachesTheOtherClusterFirst: only changes of the way to it are tried, and nothing is changed by it.
+func TestTryConfigsReachesTheOtherClusterFirst(t *testing.T) {
+	r := newRig(t)
+	r.link("l")
+	before := maps.Clone(r.meta.Image().Links[r.meta.Image().LinkIDs["l"]].Configs)
+	change := func(name, value string) error {
+		return r.links.TryConfigs(t.Context(), "l", []AlterConfig{{name, &value}})
+	}
+	gone := &source.Error{Class: source.Refused, Address: "x:1", Err: errors.New("refused")}
+	r.source.change(func(s *fakeSource) { s.err = gone })
+	for _, same := range [][2]string{{keyPaused, "true"}, {keyOffsetSyncMs, "1000"}, {keyBootstrap, before[keyBootstrap]}} {
+		if err := change(same[0], same[1]); err != nil {
+			t.Errorf("%s leads nowhere else, but: %v", same[0], err)
+		}
+	}
+	var e *Error
+	for _, other := range [][2]string{{keyBootstrap, "elsewhere:9092"}, {keyAddressMap, "a:1=b:2"}, {"ssl.endpoint.identification.algorithm", ""}} {
+		if err := change(other[0], other[1]); !errors.As(err, &e) || e.Kind != Unreachable || e.Code != "BOOTSTRAP_TCP_CONNECTION_FAILED_ERROR" {
+			t.Errorf("%s: %v", other[0], err)
+		}
+	}
+	r.source.change(func(s *fakeSource) { s.err, s.id = nil, "another" })
+	if err := change(keyBootstrap, "elsewhere:9092"); !errors.As(err, &e) || e.Kind != BadRequest || !strings.Contains(e.Text, "another") {
+		t.Errorf("another cluster: %v", err)
+	}
+	r.source.change(func(s *fakeSource) {
+		s.id = r.meta.Image().Links[r.meta.Image().LinkIDs["l"]].RemoteClusterID
+		s.brokers = []source.Broker{{ID: 7, Address: "inside:9092", Err: errors.New("refused")}}
+	})
+	if err := change(keyBootstrap, "elsewhere:9092"); err == nil || !strings.Contains(err.Error(), "broker 7") {
+		t.Errorf("a broker that cannot be reached: %v", err)
+	}
+	r.source.change(func(s *fakeSource) { s.brokers = nil })
+	if err := change(keyBootstrap, "elsewhere:9092"); err != nil {
+		t.Errorf("it is there: %v", err)
+	}
+	if err := change("no.such.key", "1"); kindOf(err) != BadRequest {
+		t.Errorf("an unknown config: %v", err)
+	}
+	if err := r.links.TryConfigs(t.Context(), "nope", nil); kindOf(err) != NotFound {
+		t.Errorf("an unknown link: %v", err)
+	}
+	if after := r.meta.Image().Links[r.meta.Image().LinkIDs["l"]].Configs; !maps.Equal(before, after) {
+		t.Errorf("the configs are %v, they were %v", after, before)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/plan"
+	"github.com/hawserio/hawser/link/source"
 	"github.com/hawserio/hawser/meta"
 )
 
@@ -113,18 +114,26 @@ func (ls *Links) reach(ctx context.Context, spec CreateSpec, set map[string]stri
 	if !spec.Validate {
 		return deal, nil
 	}
+	if err := eachBroker(ctx, src, answer); err != nil {
+		return deal, err
+	}
+	plain, secrets := split(set)
+	own := &meta.Link{ID: deal.id, Name: spec.Name, RemoteClusterID: deal.remote, Configs: plain, Secrets: secrets}
+	return ls.meet(ctx, src, own, s, deal)
+}
+
+// eachBroker tries every broker that the source advertises: records are fetched from those that lead.
+func eachBroker(ctx context.Context, src Source, answer source.Probe) error {
 	for _, b := range src.ProbeBrokers(ctx, answer.Brokers) {
 		if b.Err != nil {
 			e := unreachable(fmt.Sprintf("reach broker %d of the source, which advertises %s", b.ID, b.Address), b.Err)
 			if e.Code != string(mirror.Authentication) {
 				e.Hint = "Every broker of the source must be reachable from here; where it advertises addresses that are not, set " + keyAddressMap + "."
 			}
-			return deal, e
+			return e
 		}
 	}
-	plain, secrets := split(set)
-	own := &meta.Link{ID: deal.id, Name: spec.Name, RemoteClusterID: deal.remote, Configs: plain, Secrets: secrets}
-	return ls.meet(ctx, src, own, s, deal)
+	return nil
 }
 
 // meet asks the other cluster about its half of a link that is being made.

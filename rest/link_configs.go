@@ -52,18 +52,33 @@ func deleteLinkConfig(c *call) error {
 }
 
 func alterLinkConfigs(c *call) error {
+	// Clients that exist change configs of links whose other cluster is away; so unlike for a new link this is for who asks for it.
+	validate, err := c.queryBool("validate_link", false)
+	if err != nil {
+		return err
+	}
 	changes, validateOnly, err := c.alterRequest()
 	if err != nil {
 		return err
 	}
+	if validate {
+		if err := c.Links.TryConfigs(c.r.Context(), c.linkName(), linkChanges(changes)); err != nil {
+			return err
+		}
+	}
 	return c.alterLink(changes, validateOnly)
 }
 
-func (c *call) alterLink(changes []ConfigChange, validateOnly bool) error {
+func linkChanges(changes []ConfigChange) []link.AlterConfig {
 	orders := make([]link.AlterConfig, 0, len(changes))
 	for _, change := range changes {
 		orders = append(orders, link.AlterConfig{Name: change.Name, Value: change.Value})
 	}
+	return orders
+}
+
+func (c *call) alterLink(changes []ConfigChange, validateOnly bool) error {
+	orders := linkChanges(changes)
 	if err := c.Links.AlterConfigs(c.r.Context(), c.linkName(), orders, validateOnly); err != nil {
 		return err
 	}

@@ -50,6 +50,8 @@ type Links interface {
 	Describe(name string) (link.Info, error)
 	Configs(name string) ([]link.ConfigEntry, error)
 	AlterConfigs(ctx context.Context, name string, changes []link.AlterConfig, validateOnly bool) error
+	// TryConfigs reaches the other cluster as the link would with the changes, and changes nothing.
+	TryConfigs(ctx context.Context, name string, changes []link.AlterConfig) error
 	CreateMirror(ctx context.Context, name string, spec link.MirrorSpec) (link.MirrorInfo, error)
 	Mirrors(name, status string) ([]link.MirrorInfo, error)
 	Mirror(name, topic string) (link.MirrorInfo, error)

@@ -43,6 +43,7 @@ var wrongLinkCommands = []wrongUse{
 	command("link create new --config =x", `"=x"`, "is not key=value"),
 	command("link update live", "nothing to change", "--config key=value"),
 	command("link update live --config link.mode=SOURCE", "link.mode", "reate a new link"),
+	command("link update live --config bootstrap.servers=unreachable.example:1", "Cannot reach the source cluster", "--no-validate"),
 	command("link delete live", "orders, paused", "--with-live-mirrors"),
 	command("link delete gone", "'gone' does not exist", "'hawser link list'"),
 	command("link import {dir}/none.properties", "no such file", "none.properties"),

@@ -64,7 +64,18 @@ func (c *Client) LinkConfigs(ctx context.Context, name string) ([]api.LinkConfig
 
 // AlterLinkConfigs changes configs of a link, all or none.
 func (c *Client) AlterLinkConfigs(ctx context.Context, name string, changes []api.AlterConfig, mode Mode) error {
-	return c.do(ctx, request{method: http.MethodPut, path: linkPath(name, "configs:alter"), query: mode.query(), body: api.AlterConfigsRequest{Data: changes}}, nil)
+	return c.alterLink(ctx, name, changes, mode.query())
+}
+
+// TryLinkConfigs is AlterLinkConfigs, but changes nothing if the other cluster cannot be reached with what the configs would be.
+func (c *Client) TryLinkConfigs(ctx context.Context, name string, changes []api.AlterConfig, mode Mode) error {
+	query := mode.query()
+	query.Set("validate_link", "true")
+	return c.alterLink(ctx, name, changes, query)
+}
+
+func (c *Client) alterLink(ctx context.Context, name string, changes []api.AlterConfig, query url.Values) error {
+	return c.do(ctx, request{method: http.MethodPut, path: linkPath(name, "configs:alter"), query: query, body: api.AlterConfigsRequest{Data: changes}}, nil)
 }
 
 // Mode is whether an order is carried out.

@@ -222,6 +222,16 @@ func (ls *Links) Configs(name string) ([]link.ConfigEntry, error) {
 	return out, nil
 }
 
+// TryConfigs refuses a bootstrap address that is unreachable.example's.
+func (ls *Links) TryConfigs(_ context.Context, _ string, changes []link.AlterConfig) error {
+	for _, change := range changes {
+		if change.Value != nil && strings.HasPrefix(*change.Value, "unreachable.example:") {
+			return &link.Error{Kind: link.Unreachable, Text: "Cannot reach the source cluster with these configs.", Hint: "Check the address."}
+		}
+	}
+	return nil
+}
+
 // AlterConfigs changes a link's configs.
 func (ls *Links) AlterConfigs(_ context.Context, name string, changes []link.AlterConfig, validateOnly bool) error {
 	ls.mu.Lock()
