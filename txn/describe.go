@@ -170,7 +170,7 @@ func (c *Coordinator) AbortOn(ctx context.Context, topic string) (aborted int, e
 		if e == nil {
 			continue
 		}
-		if _, ok := holds(e.t, topic); ok && e.t.state == Ongoing {
+		if e.t.state == Ongoing && holds(e.t, topic) {
 			next := e.t.fence(time.Now().UnixMilli())
 			if err := c.write(ctx, e, &next); err != nil {
 				c.leave(e)
@@ -194,11 +194,11 @@ func (c *Coordinator) AbortOn(ctx context.Context, topic string) (aborted int, e
 	return aborted, nil
 }
 
-func holds(t transaction, topic string) (kafka.TopicPartition, bool) {
+func holds(t transaction, topic string) bool {
 	for tp := range t.partitions {
 		if tp.Topic == topic {
-			return tp, true
+			return true
 		}
 	}
-	return kafka.TopicPartition{}, false
+	return false
 }

@@ -127,10 +127,13 @@ func (c *impl) endTxn(ctx context.Context, id string, who identity, commit bool,
 	}
 	fresh := kafka.NoProducerID
 	if version >= 2 && e.t.exhausted() {
+		c.leave(e) // no lock is held while an id is drawn
 		var err error
 		if fresh, err = c.env.IDs.Next(ctx); err != nil {
-			c.leave(e)
 			return identity{}, kafka.CoordinatorNotAvailable
+		}
+		if e, bad = c.find(id); bad != kafka.None {
+			return identity{}, bad
 		}
 	}
 	next, changed, decided := e.t.decideEnd(who, commit, version, fresh, time.Now().UnixMilli())
@@ -162,13 +165,16 @@ func (c *impl) find(id string) (*entry, kafka.ErrorCode) {
 		return nil, kafka.InvalidRequest
 	}
 	e := c.lookup(id)
-	if e == nil {
-		if code := c.readyFor(id); code != kafka.None {
-			return nil, code
-		}
-		return nil, kafka.InvalidProducerIDMapping
+	switch {
+	case e != nil && e.t.state != Dead:
+		return e, kafka.None
+	case e != nil: // somebody is about to initialise it
+		c.leave(e)
 	}
-	return e, kafka.None
+	if code := c.readyFor(id); code != kafka.None {
+		return nil, code
+	}
+	return nil, kafka.InvalidProducerIDMapping
 }
 
 // WriteTxnMarkers appends markers as another coordinator, or an administrator who ends a hanging transaction, asks.

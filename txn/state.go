@@ -110,8 +110,9 @@ func (t transaction) bump(timeoutMs int32, expected *identity, nowMs int64) (tra
 		next.epoch, next.lastEpoch = t.epoch+1, noEpoch
 	case t.epoch == noEpoch || expected.epoch == t.epoch:
 		next.epoch, next.lastEpoch = t.epoch+1, t.epoch
-	case t.lastEpoch != noEpoch && expected.epoch == t.lastEpoch, expected.producer == t.previous && t.epoch == 0:
-		// The answer to the same request was lost: it is given again.
+	case t.lastEpoch != noEpoch && expected.epoch == t.lastEpoch:
+		// The answer to the same request was lost: it is given again. That is known only as long as nobody else has begun
+		// under the id since, and the coordinator was not started again: lastEpoch is all there is to tell it from a zombie.
 	default:
 		return t, kafka.ProducerFenced
 	}

@@ -144,6 +144,35 @@ func TestEpochsRunOutAndTheProducerIDChanges(t *testing.T) {
 	}
 }
 
+// Whoever had the id before its producer id was changed for another client must not be given that client's identity.
+func TestKIP360_AZombieOfTheFormerProducerIDStaysFenced(t *testing.T) {
+	w := newWorld(t)
+	who := w.mustInit(t, "x")
+	e := w.lookup("x")
+	e.t.epoch = lastEpoch
+	w.leave(e)
+	taken := w.mustInit(t, "x")
+	if taken.producer == who.producer || taken.epoch != 0 {
+		t.Fatalf("the client that takes over is %+v, the former one %+v", taken, who)
+	}
+	if got, code := w.initFrom(t.Context(), "x", identity{who.producer, lastEpoch}); code != kafka.ProducerFenced {
+		t.Errorf("the former client is answered %v and %+v, the one that took over is %+v", code, got, taken)
+	}
+}
+
+// An id that somebody is about to initialise has no producer yet, not one with the number that stands for none.
+func TestNobodyIsTheProducerOfAnIDThatIsNotInitialised(t *testing.T) {
+	w := newWorld(t)
+	e := w.enter("x")
+	e.mu.Unlock()
+	none := identity{kafka.NoProducerID, 0}
+	want(t, "add", w.addTo(t.Context(), "x", none, tp("a", 0)), kafka.InvalidProducerIDMapping)
+	w.leave(w.enter("x"))
+	if state := w.stateOf(t, "x"); kafka.ErrorCode(state.ErrorCode) != kafka.TransactionalIDNotFound {
+		t.Errorf("it is described as %+v", state)
+	}
+}
+
 func TestKIP890_EndTxnRaisesTheEpoch(t *testing.T) {
 	w := newWorld(t)
 	who := w.mustInit(t, "x")
