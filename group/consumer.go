@@ -218,7 +218,7 @@ func (c *impl) consumerOf(g *group, image *meta.Image) (*rebalance.Consumer, []r
 	}
 	core := rebalance.NewConsumer(c.consumerLimits(g.id))
 	records := g.epitaph()
-	if g.idle() {
+	if g.empty() { // ids that were handed out do not count: who comes back with one is taken in as a classic member
 		return core, records, nil
 	}
 	members, err := c.upgrade(g, image)

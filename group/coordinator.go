@@ -108,7 +108,9 @@ func (c *Coordinator) Close() {
 		g.mu.Lock()
 		g.gone = true
 		g.arm(nil, time.Time{})
-		c.give(g, g.core.Kill(kafka.NotCoordinator, time.Now()).Answers)
+		if g.core != nil { // a Load that was broken off has left some without
+			c.give(g, g.core.Kill(kafka.NotCoordinator, time.Now()).Answers)
+		}
 		g.mu.Unlock()
 	}
 	c.work.Wait()

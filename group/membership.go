@@ -141,7 +141,7 @@ func (c *Coordinator) SyncGroup(ctx context.Context, from Client, rq *kmsg.SyncG
 		resp.ErrorCode = int16(kafka.InconsistentGroupProtocol) // the version is there for these two
 		return resp
 	}
-	g, code := c.member(rq.Group, rq.MemberID)
+	g, code := c.member(rq.Group)
 	if code != kafka.None {
 		resp.ErrorCode = int16(code)
 		return resp
@@ -174,7 +174,7 @@ func (c *Coordinator) SyncGroup(ctx context.Context, from Client, rq *kmsg.SyncG
 }
 
 // member finds the group of one who says to be in it, and locks it.
-func (c *impl) member(id, memberID string) (*group, kafka.ErrorCode) {
+func (c *impl) member(id string) (*group, kafka.ErrorCode) {
 	if code := c.readyFor(id); code != kafka.None {
 		return nil, code
 	}
@@ -194,7 +194,7 @@ func (c *impl) member(id, memberID string) (*group, kafka.ErrorCode) {
 // Heartbeat says that a member is alive.
 func (c *Coordinator) Heartbeat(ctx context.Context, from Client, rq *kmsg.HeartbeatRequest) *kmsg.HeartbeatResponse {
 	resp := rq.ResponseKind().(*kmsg.HeartbeatResponse)
-	g, code := c.member(rq.Group, rq.MemberID)
+	g, code := c.member(rq.Group)
 	if code == kafka.None {
 		if now := time.Now(); g.consumer == nil {
 			code = g.core.Heartbeat(rq.MemberID, rq.InstanceID, rq.Generation, now)
@@ -218,7 +218,7 @@ func (c *Coordinator) LeaveGroup(ctx context.Context, from Client, rq *kmsg.Leav
 	for _, m := range rq.Members {
 		leavers = append(leavers, rebalance.Leaver{MemberID: m.MemberID, InstanceID: m.InstanceID})
 	}
-	g, code := c.member(rq.Group, rq.MemberID)
+	g, code := c.member(rq.Group)
 	var codes []kafka.ErrorCode
 	switch {
 	case code == kafka.UnknownMemberID:

@@ -102,6 +102,22 @@ func TestC30_ConsumersMoveBetweenProtocolsOneByOne(t *testing.T) {
 	})
 }
 
+// A member id that was handed out and not used yet is no member: a group in which there is no other can change its
+// protocol, and who comes back with the id is let in.
+func TestAMemberIDThatIsNotUsedYetKeepsNobodyOut(t *testing.T) {
+	b := newBroker(t, "t")
+	old := &member{b: b, group: "g", topics: []string{"t"}}
+	handed := b.JoinGroup(t.Context(), someone, old.joinRequest())
+	need(t, "the classic member asks for an id", kafka.ErrorCode(handed.ErrorCode), kafka.MemberIDRequired)
+	fresh := &consumer{b: b, group: "g", id: "m1"}
+	need(t, "one of the consumer protocol joins", fresh.join(t, "t"), kafka.None)
+	old.id = handed.MemberID
+	need(t, "the classic member joins", kafka.ErrorCode(old.join(t.Context()).ErrorCode), kafka.None)
+	if shown := b.describeConsumer(t, "g"); len(shown.Members) != 2 {
+		t.Errorf("the group has %d members, want both: %+v", len(shown.Members), shown.Members)
+	}
+}
+
 func TestUpgradeWakesClassicMembersThatWait(t *testing.T) {
 	b := newBroker(t, "t")
 	old := &member{b: b, group: "g", topics: []string{"t"}}

@@ -404,6 +404,35 @@ func TestPartitionThatCannotBeReadTakesOnlyItsGroupsOut(t *testing.T) {
 	}
 }
 
+func TestCloseAfterALoadThatWasBrokenOff(t *testing.T) {
+	b := newBroker(t, "t")
+	long := strings.Repeat("m", 4096) // so that each is read by itself
+	b.commit(t, "g", tp("t", 0), 5, &long)
+	b.commit(t, "g", tp("t", 1), 6, &long)
+	ctx, stop := context.WithCancel(t.Context())
+	unread := newCoordinator(b.cfg, b.env(), func(_ context.Context, n int32) (offsetsLog, error) {
+		return stoppingLog{b.logOf(n), stop}, nil
+	})
+	if err := unread.Load(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("load: %v", err)
+	}
+	unread.Close()
+}
+
+// stoppingLog ends the broker while the first records are being read.
+type stoppingLog struct {
+	*fakeLog
+	stop func()
+}
+
+func (l stoppingLog) Batches(from kafka.Offset) (batch.Batches, error) {
+	bs, err := l.fakeLog.Batches(from)
+	if len(bs) > 0 {
+		l.stop()
+	}
+	return bs, err
+}
+
 func TestNamesThatCannotBeStoredAreRefused(t *testing.T) {
 	b := newBroker(t, "t")
 	long := strings.Repeat("x", 1<<15)
