@@ -10,7 +10,8 @@ import (
 
 // OffsetForLeaderEpoch, key 23, versions 2-4. Says where the largest epoch that is not above the one asked for ends.
 //
-//	Epoch and offset -1 where the log knows none. The log's own epochs answer, and after a cut the cut.
+//	Epoch and offset -1 for an epoch above the current one. The log's own epochs answer, and after a cut the cut; one that is older
+//	than all of them ended where the first begins.
 //	v2 the epoch that the client believes current. v3 replica id. v4 flexible encoding.
 func offsetForLeaderEpoch(_ context.Context, c *call, rq *kmsg.OffsetForLeaderEpochRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()

@@ -39,7 +39,9 @@ type epochView struct {
 // end answers OffsetForLeaderEpoch: the largest epoch in the log that is <= wanted,
 // and where it ends (exclusive). Dead epochs answer the cut, also where a later history reuses the
 // number: read again, never skip (rule E1). Above the log's last and up to the published one
-// it is the log's last (rule E3). Else (NoEpoch, NoOffset).
+// it is the log's last (rule E3). Of one below the log's first nothing is left: it ended where the first begins, as in Kafka, so that a
+// reader who stands there, at the log's start, goes on, where an undefined answer would make it reset, perhaps to the end.
+// Else (NoEpoch, NoOffset).
 func (v epochView) end(wanted kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset) {
 	if wanted < 0 || wanted > v.published {
 		return kafka.NoEpoch, kafka.NoOffset
@@ -63,7 +65,7 @@ func (v epochView) end(wanted kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offse
 	})
 	switch next {
 	case 0:
-		return kafka.NoEpoch, kafka.NoOffset
+		return wanted, v.inLog[0].Start
 	case len(v.inLog):
 		return v.inLog[next-1].Epoch, v.logEnd
 	}

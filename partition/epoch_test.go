@@ -41,8 +41,8 @@ func TestC81_OffsetForLeaderEpoch(t *testing.T) {
 		}
 	}
 	v.inLog = v.inLog[1:]
-	if epoch, end := v.end(2); epoch != kafka.NoEpoch || end != kafka.NoOffset {
-		t.Errorf("below the first epoch: %d, %d", epoch, end)
+	if epoch, end := v.end(2); epoch != 2 || end != 10 {
+		t.Errorf("below the first epoch: %d, %d, want it to end where the first begins", epoch, end)
 	}
 }
 

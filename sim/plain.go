@@ -116,7 +116,7 @@ func (l *plainLog) epochEnd(wanted kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.
 	for _, one := range l.epochs {
 		if one.Epoch > wanted {
 			if found == kafka.NoEpoch {
-				return kafka.NoEpoch, kafka.NoOffset
+				return wanted, one.Start
 			}
 			return found, one.Start
 		}
