@@ -19,7 +19,7 @@ import (
 //	connection, so that the client asks for metadata again.
 //	Exactly one batch of format 2 a partition. Mirror topics: refused with INVALID_REQUEST.
 //	v7 zstd. v8 messages beside the error codes, and which records of a batch are wrong (KIP-467). v9 flexible encoding.
-//	v10 the new leader in the answer (KIP-951). v12 adds the partition to the
+//	v10 the new leader in the answer (KIP-951). v11 TRANSACTION_ABORTABLE, v12 adds the partition to the
 //	transaction by itself (KIP-890). v13 topic ids.
 func produce(ctx context.Context, c *call, rq *kmsg.ProduceRequest) (kmsg.Response, error) {
 	w := &producing{call: c, rq: rq, resp: kmsg.NewPtrProduceResponse()}
@@ -232,7 +232,8 @@ func (w *producing) confirm(ctx context.Context, t *meta.Topic, number int32) fu
 		mode = EnlistImplicit
 	}
 	return func(id kafka.ProducerID, epoch int16) error {
-		return w.Transactions.Confirm(ctx, *w.rq.TransactionID, kafka.TopicPartition{Topic: t.Name, Partition: number}, id, epoch, mode)
+		tp := kafka.TopicPartition{Topic: t.Name, Partition: number}
+		return w.abortableFrom(11, w.Transactions.Confirm(ctx, *w.rq.TransactionID, tp, id, epoch, mode))
 	}
 }
 

@@ -57,6 +57,15 @@ func (c *call) transactable(topic string) error {
 	return c.readOnly(t)
 }
 
+// abortableFrom makes the word that something is not part of the transaction, for clients from version first on, the one on
+// which they abort it and begin another (KIP-890). To the other some of them give up for good.
+func (c *call) abortableFrom(first int16, err error) error {
+	if c.version < first || kafka.CodeOf(err) != kafka.InvalidTxnState {
+		return err
+	}
+	return kafka.Errorf(kafka.TransactionAbortable, "%s", *kafka.MessageOf(err))
+}
+
 func (c *call) txnAllowed(op kmsg.ACLOperation, id string) bool {
 	return c.allowed(op, kmsg.ACLResourceTypeTransactionalId, id)
 }

@@ -46,7 +46,8 @@ func txnOffsetCommit(ctx context.Context, c *call, rq *kmsg.TxnOffsetCommitReque
 	if len(forward.Topics) > 0 {
 		for _, topic := range c.Transactions.TxnOffsetCommit(ctx, c.from, &forward).Topics {
 			for _, p := range topic.Partitions {
-				codes[kafka.TopicPartition{Topic: topic.Topic, Partition: p.Partition}] = p.ErrorCode
+				answered := c.abortableFrom(4, kafka.ErrorCode(p.ErrorCode))
+				codes[kafka.TopicPartition{Topic: topic.Topic, Partition: p.Partition}] = code(answered)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ type configOp = kmsg.IncrementalAlterConfigsRequestResourceConfig
 func (c *call) alterIncrementally(ctx context.Context, r resource, ops []configOp, validateOnly bool) error {
 	seen := map[string]bool{}
 	var rest []configOp
-	order := ""
+	var order *string
 	for _, op := range ops {
 		switch {
 		case seen[op.Name]:
@@ -57,11 +57,11 @@ func (c *call) alterIncrementally(ctx context.Context, r resource, ops []configO
 		case op.Op != kmsg.IncrementalAlterConfigOpSet:
 			return kafka.Errorf(kafka.InvalidRequest, "%s can only be set: it is an order, not a value that stays.", MirrorOrderConfig)
 		default:
-			order = *op.Value
+			order = op.Value
 		}
 		seen[op.Name] = true
 	}
-	if len(rest) > 0 || order == "" {
+	if len(rest) > 0 || order == nil {
 		err := c.alter(ctx, r, validateOnly, func(set map[string]string) (map[string]string, error) {
 			return applyOps(set, rest, tableOf(r.kind), c.inEffect(r))
 		})
@@ -69,10 +69,10 @@ func (c *call) alterIncrementally(ctx context.Context, r resource, ops []configO
 			return err
 		}
 	}
-	if order == "" {
+	if order == nil {
 		return nil
 	}
-	return c.orderMirror(ctx, r.name, order, validateOnly)
+	return c.orderMirror(ctx, r.name, *order, validateOnly)
 }
 
 // inEffect looks up what appending and subtracting start from where nothing was set.

@@ -34,7 +34,7 @@ func describeTopicPartitions(_ context.Context, c *call, rq *kmsg.DescribeTopicP
 			from = max(0, rq.Cursor.Partition)
 		}
 	}
-	room := min(rq.ResponsePartitionLimit, c.Settings.MetadataPage)
+	room := max(1, min(rq.ResponsePartitionLimit, c.Settings.MetadataPage)) // with none the cursor would never move
 	for _, name := range names {
 		if all && !c.topicAllowed(kmsg.ACLOperationDescribe, name) {
 			continue
@@ -79,7 +79,8 @@ func (c *call) topicPage(name string, from, room int32) (kmsg.DescribeTopicParti
 	out.TopicID, out.IsInternal = t.ID, kafka.IsInternal(name)
 	out.AuthorizedOperations = c.authorizedOps(topicOps, kmsg.ACLResourceTypeTopic, name)
 	nodes := []int32{c.NodeID}
-	until := min(t.Partitions, from+room)
+	from = min(from, t.Partitions)
+	until := from + min(room, t.Partitions-from)
 	for number := from; number < until; number++ {
 		p := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 		p.Partition, p.LeaderID, p.Replicas, p.ISR = number, c.NodeID, nodes, nodes

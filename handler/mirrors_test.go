@@ -143,6 +143,9 @@ func TestMirrorsByAnyAdminClient(t *testing.T) {
 	if got := alter(c, topicKind, "m", kmsg.IncrementalAlterConfigOpSet, MirrorOrderConfig, "promote"); got.ErrorCode != 0 || !slices.Equal(m.orders, []string{"promote"}) {
 		t.Fatalf("error %d, orders %v", got.ErrorCode, m.orders)
 	}
+	if got := alter(c, topicKind, "m", kmsg.IncrementalAlterConfigOpSet, MirrorOrderConfig, ""); got.ErrorCode != 0 || !slices.Equal(m.orders, []string{"promote", ""}) {
+		t.Fatalf("an order without a word is for the link to refuse: error %d, orders %v", got.ErrorCode, m.orders)
+	}
 	if got := alter(c, topicKind, "m", kmsg.IncrementalAlterConfigOpSet, MirrorConfigPrefix+"state", "ACTIVE"); got.ErrorCode != int16(kafka.InvalidConfig) {
 		t.Fatalf("setting a state: error %d", got.ErrorCode)
 	}

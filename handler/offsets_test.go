@@ -1,10 +1,15 @@
 package handler
 
 import (
+	"context"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hawserio/hawser/group"
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/kafka/batch"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -192,6 +197,52 @@ func TestDescribeTopicPartitionsByPages(t *testing.T) {
 	}
 	if got := strings.Join(pages, " | "); got != "a-0 a-1 | a-2 b-0 | b-1" {
 		t.Fatalf("pages %s", got)
+	}
+	rq.Cursor, rq.ResponsePartitionLimit = nil, 0
+	if resp := ask[*kmsg.DescribeTopicPartitionsResponse](c, 0, rq); len(resp.Topics) != 1 || resp.NextCursor == nil || resp.NextCursor.Partition != 1 {
+		t.Errorf("a page of none at all: %+v", resp)
+	}
+	rq.Cursor, rq.ResponsePartitionLimit = &kmsg.DescribeTopicPartitionsRequestCursor{Topic: "a", Partition: math.MaxInt32}, 2
+	if resp := ask[*kmsg.DescribeTopicPartitionsResponse](c, 0, rq); resp.NextCursor != nil || len(resp.Topics) != 2 || len(resp.Topics[1].Partitions) != 2 {
+		t.Errorf("behind the last partition of a topic: %+v", resp)
+	}
+}
+
+// outsideTxn says of every partition that it is not part of the transaction.
+type outsideTxn struct{ Transactions }
+
+func (outsideTxn) Confirm(context.Context, string, kafka.TopicPartition, kafka.ProducerID, int16, Enlist) error {
+	return kafka.Errorf(kafka.InvalidTxnState, "It is not part of it.")
+}
+
+func (outsideTxn) TxnOffsetCommit(_ context.Context, _ group.Client, rq *kmsg.TxnOffsetCommitRequest) *kmsg.TxnOffsetCommitResponse {
+	resp := rq.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
+	refused := []kmsg.TxnOffsetCommitResponseTopicPartition{{ErrorCode: int16(kafka.InvalidTxnState)}}
+	resp.Topics = []kmsg.TxnOffsetCommitResponseTopic{{Topic: rq.Topics[0].Topic, Partitions: refused}}
+	return resp
+}
+
+// Clients that know TRANSACTION_ABORTABLE begin another transaction on it; to INVALID_TXN_STATE, in a commit of offsets, they give up.
+func TestKIP890_WhatIsNotInATransactionAbortsIt(t *testing.T) {
+	w := newFullWorld(t, func(_ *world, d *Deps) { d.Transactions = outsideTxn{} }).serve()
+	w.make("t", 1, nil)
+	c := w.dial()
+	records := rawBatch(t, 1, batch.Spec{ProducerID: 9, Transactional: true})
+	for version, want := range map[int16]kafka.ErrorCode{10: kafka.InvalidTxnState, 11: kafka.TransactionAbortable} {
+		rq := produceRequest(t, "t", -1, slices.Clone(records))
+		rq.TransactionID = kmsg.StringPtr("x")
+		if got := kafka.ErrorCode(produced(t, c, version, rq).ErrorCode); got != want {
+			t.Errorf("Produce version %d: %v, want %v", version, got, want)
+		}
+	}
+	for version, want := range map[int16]kafka.ErrorCode{3: kafka.InvalidTxnState, 4: kafka.TransactionAbortable} {
+		rq := kmsg.NewPtrTxnOffsetCommitRequest()
+		rq.TransactionalID, rq.Group = "x", "g"
+		rq.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{}}}}
+		resp := ask[*kmsg.TxnOffsetCommitResponse](c, version, rq)
+		if got := kafka.ErrorCode(resp.Topics[0].Partitions[0].ErrorCode); got != want {
+			t.Errorf("TxnOffsetCommit version %d: %v, want %v", version, got, want)
+		}
 	}
 }
 
