@@ -162,6 +162,11 @@ func (w *producing) fail(out *kmsg.ProduceResponseTopicPartition, p *partition.P
 	}
 	if p != nil && w.version >= 10 && kafka.CodeOf(err) == kafka.NotLeaderForPartition {
 		out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = w.NodeID, int32(p.Offsets().Epoch)
+		if len(w.resp.Brokers) == 0 {
+			self := kmsg.NewProduceResponseBroker()
+			self.NodeID, self.Host, self.Port, self.Rack = w.self(w.listener)
+			w.resp.Brokers = append(w.resp.Brokers, self)
+		}
 	}
 	if kafka.CodeOf(err) == kafka.UnknownServerError {
 		w.Logger.Error("append failed", "partition", out.Partition, "err", err)

@@ -253,7 +253,13 @@ func (f *fetching) finish(plan *fetchPlan) *fetchAnswer {
 			part.ans.Slice.Close()
 			continue
 		}
-		answer.add(part.want, f.partitionAnswer(part), part.ans.Slice)
+		out := f.partitionAnswer(part)
+		if out.CurrentLeader.LeaderID != -1 && f.version >= 16 && len(answer.Brokers) == 0 {
+			self := kmsg.NewFetchResponseBroker()
+			self.NodeID, self.Host, self.Port, self.Rack = f.self(f.listener)
+			answer.Brokers = append(answer.Brokers, self)
+		}
+		answer.add(part.want, out, part.ans.Slice)
 	}
 	answer.SessionID = f.sessions.end(plan)
 	return answer

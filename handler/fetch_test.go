@@ -77,6 +77,31 @@ func TestC93_LongPollWakesAtOnce(t *testing.T) {
 	}
 }
 
+// A client with an old idea of the leader hears who leads now, and where that is, so that it need not ask for metadata first.
+func TestKIP951_AFencedFetchNamesTheLeaderAndItsAddress(t *testing.T) {
+	w := newFullWorld(t).serve()
+	w.make("t", 1, nil)
+	c := w.dial()
+	produced(t, c, 9, produceRequest(t, "t", -1, rawBatch(t, 1, noProducer())))
+	epoch := int32(w.partition("t", 0).Offsets().Epoch)
+	for _, version := range []int16{15, 16} {
+		rq := fetchRequest("t", 0, 0)
+		rq.Topics[0].TopicID = worldTopics{w}.ByName("t").ID
+		rq.Topics[0].Partitions[0].CurrentLeaderEpoch = epoch - 1
+		resp := ask[*kmsg.FetchResponse](c, version, rq)
+		p := resp.Topics[0].Partitions[0]
+		if p.ErrorCode != int16(kafka.FencedLeaderEpoch) || p.CurrentLeader.LeaderID != testNode || p.CurrentLeader.LeaderEpoch != epoch {
+			t.Errorf("version %d: error %d, leader %+v, want epoch %d", version, p.ErrorCode, p.CurrentLeader, epoch)
+		}
+		if version < 16 {
+			continue
+		}
+		if len(resp.Brokers) != 1 || resp.Brokers[0].NodeID != testNode || resp.Brokers[0].Host == "" || resp.Brokers[0].Port == 0 {
+			t.Errorf("version %d: the leader's address is %+v", version, resp.Brokers)
+		}
+	}
+}
+
 func TestC93_AnErrorEndsTheWait(t *testing.T) {
 	w := newFullWorld(t).serve()
 	w.make("t", 1, nil)

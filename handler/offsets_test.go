@@ -152,12 +152,10 @@ func TestC81_OffsetForLeaderEpoch(t *testing.T) {
 		{"believed current", now, now, 0, now, 3},
 		{"fenced", now - 1, now, kafka.FencedLeaderEpoch, -1, -1},
 		{"unknown", now + 1, now, kafka.UnknownLeaderEpoch, -1, -1},
-		{"below the first", -1, -1, 0, -1, -1},
+		{"below the first", -1, now - 1, 0, now - 1, 0},
+		{"none", -1, -1, 0, -1, -1},
 		{"from the future", -1, now + 5, 0, -1, -1},
 	} {
-		if tc.current == -1 && tc.name == "fenced" {
-			continue // there is no older epoch than the first
-		}
 		rq := kmsg.NewPtrOffsetForLeaderEpochRequest()
 		in := kmsg.NewOffsetForLeaderEpochRequestTopic()
 		p := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()

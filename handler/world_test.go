@@ -444,7 +444,7 @@ func (s *memoryStream) grow(t *meta.Topic) *meta.Partitions {
 		now.List = slices.Clone(old.List)
 	}
 	for int32(len(now.List)) < t.Partitions {
-		now.List = append(now.List, meta.Partition{Role: meta.RoleOpen})
+		now.List = append(now.List, meta.Partition{Role: meta.RoleOpen, Epoch: 1})
 	}
 	s.states[t.ID] = now
 	return now
