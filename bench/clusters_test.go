@@ -148,11 +148,16 @@ const unsynced = "hawser.sync.enable=false"
 // startHawser starts one with a link, named east, to the bootstrap address, or without a link where that is empty.
 func startHawser(t *testing.T, bootstrap string, settings ...string) *hawser {
 	t.Helper()
+	return startBinary(t, hawserBinary(t), bootstrap, settings...)
+}
+
+func hawserBinary(t *testing.T) string {
+	t.Helper()
 	binary := os.Getenv("HAWSER_BIN")
 	if binary == "" {
 		t.Fatal("HAWSER_BIN is not set: run this with make bench")
 	}
-	return startBinary(t, binary, bootstrap, settings...)
+	return binary
 }
 
 // startBinary is startHawser of another binary.

@@ -37,9 +37,14 @@ type result struct {
 // TestThroughput copies the same topic in every way, in turn, and prints the medians.
 func TestThroughput(t *testing.T) {
 	size, runs := int64(envInt(t, "HAWSER_BENCH_MB", 1024))<<20, envInt(t, "HAWSER_BENCH_RUNS", 3)
-	source, destination := startKafka(t, "source"), startKafka(t, "destination")
+	source := startKafka(t, "source")
 	records := fill(t, source, size)
 	bulk := copied{bulkTopic, bulkPartitions, records}
+	if beside := os.Getenv("HAWSER_BENCH_BESIDE"); beside != "" {
+		besideRuns(t, source, bulk, runs, beside)
+		return
+	}
+	destination := startKafka(t, "destination")
 	ways := []struct {
 		name string
 		run  func(*testing.T) result
@@ -77,6 +82,28 @@ func TestThroughput(t *testing.T) {
 		fmt.Printf("hawser beside %s: %.1f times the rate, 1/%.1f of the CPU seconds per GB, 1/%.1f of the memory\n",
 			ways[i].name, ours.mbs/theirs.mbs, theirs.cpu/ours.cpu, (theirs.peak+theirs.broker)/ours.peak)
 	}
+}
+
+// besideRuns copies the topic with two binaries in turn, and prints what the first has of the second's figures: in each
+// turn, and in the median. On a machine that others use too only that counts.
+func besideRuns(t *testing.T, source *kafkaBroker, bulk copied, runs int, beside string) {
+	t.Helper()
+	binaries := [2]string{hawserBinary(t), beside}
+	hawserRun(t, source, bulk)
+	var rates, cpus []float64
+	for run := range runs {
+		var pair [2]result
+		for i := range pair {
+			at := (run + i) % 2 // who is first changes from turn to turn
+			syncDisk(t)
+			pair[at] = binaryRun(t, binaries[at], source, bulk)
+		}
+		rates, cpus = append(rates, pair[0].mbs/pair[1].mbs), append(cpus, pair[0].cpu/pair[1].cpu)
+		fmt.Printf("turn %d  hawser %s\n        beside %s\n        ratio  %.2f of the rate, %.2f of the CPU\n", run+1, pair[0], pair[1], rates[run], cpus[run])
+	}
+	slices.Sort(rates)
+	slices.Sort(cpus)
+	fmt.Printf("median of %d turns: %.2f of the rate, %.2f of the CPU seconds per GB\n", runs, rates[runs/2], cpus[runs/2])
 }
 
 func (r result) String() string {
@@ -236,7 +263,13 @@ type copied struct {
 // until all high watermarks, which are ends of what is synced, are the source's ends.
 func hawserRun(t *testing.T, source *kafkaBroker, what copied, settings ...string) result {
 	t.Helper()
-	h := startHawser(t, source.bootstrap, settings...)
+	return binaryRun(t, hawserBinary(t), source, what, settings...)
+}
+
+// binaryRun is hawserRun of a binary.
+func binaryRun(t *testing.T, binary string, source *kafkaBroker, what copied, settings ...string) result {
+	t.Helper()
+	h := startBinary(t, binary, source.bootstrap, settings...)
 	defer h.remove()
 	w := startWatch(t, []int{source.pid(), os.Getpid()}, h.pid())
 	h.mirror(t, what.topic)
