@@ -28,6 +28,7 @@ type exchange struct {
 	answers []Fetched
 	err     error
 	elapsed time.Duration
+	memory  *Memory // of answers; another exchange has it once they are handed on
 }
 
 // entry is a partition in an exchange, as it was when that was built.
@@ -106,7 +107,7 @@ func (l *loop) ask(x *exchange) {
 		return
 	}
 	cfg := l.pool.cfg.Load()
-	ask := Ask{MaxWait: cfg.MaxWait, MinBytes: cfg.MinBytes, MaxBytes: l.pool.paced(x.limit)}
+	ask := Ask{MaxWait: cfg.MaxWait, MinBytes: cfg.MinBytes, MaxBytes: l.pool.paced(x.limit), Memory: x.memory}
 	if x.wait > 0 {
 		ask.MaxWait = min(ask.MaxWait, x.wait)
 	}
@@ -179,7 +180,7 @@ func (l *loop) launch(x *exchange) {
 	if len(next.wants) == 0 {
 		return
 	}
-	next.done = make(chan struct{})
+	next.memory, next.done = l.lend(), make(chan struct{})
 	l.flying = next
 	l.pool.wg.Go(func() {
 		defer close(next.done)
@@ -214,6 +215,7 @@ func (l *loop) hand(x *exchange) {
 		}
 		f.Batches = nil
 	}
+	l.regain(x, bytes)
 }
 
 // current reports whether an answer is still for the partition as it is: the loop has it, it does not wait, and the

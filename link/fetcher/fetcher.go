@@ -45,7 +45,7 @@ type Leader struct {
 type Session interface {
 	// Fetch changes the set of partitions (wanted is the whole set with positions) and asks once. Only partitions with
 	// something to say are answered, but all after a Fetch of nothing, which asks nobody and starts anew. Batches
-	// in the answer belong to the caller. After an error the session may be of no use: close it.
+	// in the answer belong to the caller, or to Ask.Memory's owner. After an error the session may be of no use: close it.
 	Fetch(ctx context.Context, wanted []Want, ask Ask) ([]Fetched, error)
 	// RoundTrip is how long the broker takes to answer what needs no work, 0 while unknown.
 	RoundTrip() time.Duration
@@ -58,6 +58,9 @@ type Ask struct {
 	MaxWait  time.Duration // at the source, for MinBytes to be there
 	MinBytes int
 	MaxBytes int // of the whole answer; one batch may be larger
+	// Memory is where a long answer may be put, nil for none. Batches of the answer then point into it: it is
+	// the caller's again, for another Fetch, when those are used no more; after an error, never.
+	Memory *Memory
 }
 
 // Want is a partition to fetch from.

@@ -44,6 +44,7 @@ type loop struct {
 	probed   bool      // the connection has shown how fast it is
 	failures int       // connections in a row that failed
 	flying   *exchange // asked already, while the one before is appended
+	memory   []*Memory // for answers to come; two at most, as many exchanges as there are at once
 }
 
 func newLoop(p *Pool, at slot) *loop {
@@ -68,6 +69,7 @@ func (l *loop) run() {
 			if x = l.open(); x == nil {
 				continue
 			}
+			x.memory = l.lend()
 			l.ask(x)
 		}
 		if x.err != nil {

@@ -45,6 +45,7 @@ type session struct {
 
 	roundTrip atomic.Int64 // ns, the least seen; 0 for none
 	expected  atomic.Int64 // bytes that the answer under way may have
+	lent      atomic.Pointer[lent]
 }
 
 var _ fetcher.Session = (*session)(nil)
@@ -95,7 +96,7 @@ func (s *session) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	return s.cluster.watch(conn, address, s.expected.Load, &s.cluster.sizes), nil
+	return newLending(s.cluster.watch(conn, address, s.expected.Load, &s.cluster.sizes), s.lent.Load), nil
 }
 
 // Fetch asks once. See fetcher.Session.
@@ -111,12 +112,11 @@ func (s *session) Fetch(ctx context.Context, wanted []fetcher.Want, ask fetcher.
 	for try := 0; ; try++ {
 		req := s.request(wanted, ask)
 		s.expected.Store(max(int64(req.MaxBytes), batchUsual) + fetchExtra + partitionExtra*int64(len(s.sent)))
-		resp, err := s.send(ctx, client, req, ask)
+		answer, err := s.send(ctx, client, req, ask)
 		if err != nil {
 			s.reset()
 			return nil, s.cluster.classify(err, s.address)
 		}
-		answer := resp.(*kmsg.FetchResponse)
 		if answer.ErrorCode == 0 {
 			s.took(answer)
 			return s.read(answer), nil
@@ -131,10 +131,19 @@ func (s *session) Fetch(ctx context.Context, wanted []fetcher.Want, ask fetcher.
 
 // send bounds how long an exchange may take. The client library bounds it only once the request is written, and before that it obeys a broker
 // that tells it to rest, for weeks if one wrong bit says so.
-func (s *session) send(ctx context.Context, client *kgo.Client, req *kmsg.FetchRequest, ask fetcher.Ask) (kmsg.Response, error) {
+func (s *session) send(ctx context.Context, client *kgo.Client, req *kmsg.FetchRequest, ask fetcher.Ask) (*kmsg.FetchResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, ask.MaxWait+s.cluster.cfg.RequestTimeout+restMost)
 	defer cancel()
-	return client.SeedBrokers()[0].Request(ctx, req)
+	l := &lent{memory: ask.Memory}
+	if ask.Memory != nil {
+		s.lent.Store(l)
+		defer s.lent.Store(nil)
+	}
+	resp, err := client.SeedBrokers()[0].Request(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return l.answer(resp)
 }
 
 // sessionError reports errors that a session opened anew heals (KIP-227, KIP-516).

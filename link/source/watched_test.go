@@ -78,7 +78,7 @@ func fetchOnce(t *testing.T, cluster *source.Cluster, asked int) ([]fetcher.Fetc
 		t.Fatal(err)
 	}
 	want := fetcher.Want{TopicPartition: kafka.TopicPartition{Topic: "t"}, TopicID: leaders.TopicID, LastEpoch: kafka.NoEpoch, CurrentEpoch: leaders.List[0].Epoch, MaxBytes: asked}
-	return session.Fetch(t.Context(), []fetcher.Want{want}, fetcher.Ask{MaxWait: 10 * time.Millisecond, MinBytes: 1, MaxBytes: asked})
+	return session.Fetch(t.Context(), []fetcher.Want{want}, fetcher.Ask{MaxWait: 10 * time.Millisecond, MinBytes: 1, MaxBytes: asked, Memory: new(fetcher.Memory)})
 }
 
 func flipped(t *testing.T, timeout time.Duration) (*flipper, *source.Cluster) {
