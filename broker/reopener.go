@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
@@ -14,7 +15,7 @@ const (
 )
 
 // openReopener looks after partitions that were left out at the start because the disk was full, or the process out of
-// files: they come back by themselves once there is room.
+// files: they come back by themselves once there is room, and with them the groups and transactional ids that are stored on them.
 func (b *Broker) openReopener(context.Context) error {
 	stop, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -31,6 +32,7 @@ func (b *Broker) openReopener(context.Context) error {
 			}
 			if lacking := b.owner.Lacking(); len(lacking) > 0 {
 				b.topics.reopen(lacking)
+				b.retryCoordinators(stop)
 				wait = min(2*wait, reopenLast)
 			} else {
 				wait = reopenFirst
@@ -43,6 +45,16 @@ func (b *Broker) openReopener(context.Context) error {
 		return nil
 	})
 	return nil
+}
+
+// retryCoordinators has the coordinators read what they could not read at the start.
+func (b *Broker) retryCoordinators(ctx context.Context) {
+	err := errors.Join(b.groups.Retry(ctx), b.txns.Retry(ctx))
+	// As after the first reading: ids that only these logs know must not be handed out again (rule P3).
+	err = errors.Join(err, b.raiseProducerIDs(ctx), b.meta.RaiseProducerIDs(ctx, b.txns.HighestProducer(b.meta.Image().Cluster.ProducerPrefix)))
+	if err != nil && ctx.Err() == nil {
+		b.log.Error("coordinators are not read again", "error", err)
+	}
 }
 
 // reopen tries the partitions of these topics again. Those that cannot be opened say why; they were said to be out of service when they

@@ -152,7 +152,7 @@ func FuzzReplay(f *testing.F) {
 		if !ok {
 			return
 		}
-		g := c.loading(c.shards[0], id)
+		g := c.loading(c.shards[0], reading{}, id)
 		if err := c.replay(g, record{key: key, value: value}, producer{}); err != nil {
 			return
 		}

@@ -26,6 +26,7 @@ type fakeLog struct {
 	synced  kafka.Offset
 	hold    bool // appends are not synced until release
 	fail    error
+	down    error // out of service
 }
 
 func newFakeLog() *fakeLog {
@@ -83,7 +84,11 @@ func (l *fakeLog) release() {
 	l.changed.Broadcast()
 }
 
-func (l *fakeLog) Err() error { return nil }
+func (l *fakeLog) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.down
+}
 
 func (l *fakeLog) Bounds() (start, end kafka.Offset) {
 	l.mu.Lock()

@@ -3,6 +3,8 @@ package group
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,21 +22,26 @@ const loadAtOnce = 4
 const recordsMax = 64 << 20
 
 // Load replays the offsets topic's partitions; until it is done requests are answered COORDINATOR_LOAD_IN_PROGRESS. Groups on a
-// partition that cannot be read are answered COORDINATOR_NOT_AVAILABLE from then on; only ctx makes Load fail.
+// partition that cannot be read are answered COORDINATOR_NOT_AVAILABLE until Retry has read it; only ctx makes Load fail.
 func (c *Coordinator) Load(ctx context.Context) error {
+	found := make([]reading, len(c.shards))
 	if _, ok := c.env.TopicID(kafka.ConsumerOffsetsTopic); ok {
 		reads, ctx := errgroup.WithContext(ctx)
 		reads.SetLimit(loadAtOnce)
-		for _, s := range c.shards {
-			reads.Go(func() error { return c.unlessStopped(ctx, s, c.loadShard(ctx, s)) })
+		for i, s := range c.shards {
+			reads.Go(func() error {
+				var err error
+				found[i], err = c.loadShard(ctx, s)
+				return c.unlessStopped(ctx, s, err)
+			})
 		}
 		if err := reads.Wait(); err != nil {
 			return err
 		}
 	}
 	now := time.Now()
-	for _, g := range c.all() {
-		c.wake(g, now)
+	for _, groups := range found {
+		c.wakeAll(groups, now)
 	}
 	if !c.phase.CompareAndSwap(phaseLoading, phaseReady) {
 		return context.Canceled
@@ -45,28 +52,65 @@ func (c *Coordinator) Load(ctx context.Context) error {
 	return nil
 }
 
-// unlessStopped takes a partition that could not be read out of service, with its groups; the others go on.
-func (c *impl) unlessStopped(ctx context.Context, s *shard, err error) error {
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	c.log.Error("the groups on this partition are out of service until it is repaired and the broker started again",
-		"topic", kafka.ConsumerOffsetsTopic, "partition", s.n, "error", err)
-	s.failed.Store(true)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id, g := range c.groups {
-		if g.shard == s {
-			delete(c.groups, id)
+// Retry reads the partitions again that could not be read, as far as another log is in service in their place now, and
+// takes their groups into service. One call at a time; only ctx makes it fail.
+func (c *Coordinator) Retry(ctx context.Context) error {
+	for _, s := range c.shards {
+		if !s.failed.Load() || c.ready() != kafka.None {
+			continue
+		}
+		if err := c.retryShard(ctx, s); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// wake makes the group of what was read about it.
+func (c *Coordinator) retryShard(ctx context.Context, s *shard) error {
+	// No marker may come between what is read and what is shown.
+	s.decided.Lock()
+	defer s.decided.Unlock()
+	if !s.replaced(ctx) {
+		return nil
+	}
+	groups, err := c.loadShard(ctx, s)
+	if err != nil {
+		return c.unlessStopped(ctx, s, err)
+	}
+	c.wakeAll(groups, time.Now())
+	s.failed.Store(false)
+	c.log.Info("the groups on this partition are in service again", "topic", kafka.ConsumerOffsetsTopic, "partition", s.n, "groups", len(groups))
+	return nil
+}
+
+// unlessStopped takes a partition that could not be read out of service, with its groups; the others go on.
+func (c *impl) unlessStopped(ctx context.Context, s *shard, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	c.log.Error("the groups on this partition are out of service until it can be read: see docs/out-of-service.md",
+		"topic", kafka.ConsumerOffsetsTopic, "partition", s.n, "error", err)
+	s.failed.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.pending)
+	return nil
+}
+
+// wakeAll shows the groups of a partition that was read.
+func (c *impl) wakeAll(groups reading, now time.Time) {
+	for _, id := range slices.Sorted(maps.Keys(groups)) {
+		c.wake(groups[id], now)
+	}
+}
+
+// wake makes the group of what was read about it, and shows it.
 func (c *impl) wake(g *group, now time.Time) {
 	g.mu.Lock()
 	defer c.leave(g)
+	c.mu.Lock()
+	c.groups[g.id] = g
+	c.mu.Unlock()
 	if g.consumer != nil || g.loaded == nil {
 		g.core = rebalance.NewClassic(c.limits(), now)
 		if g.consumer != nil {
@@ -80,21 +124,36 @@ func (c *impl) wake(g *group, now time.Time) {
 	g.arm(c, g.core.Next())
 }
 
-func (c *impl) loadShard(ctx context.Context, s *shard) error {
-	log, err := s.get(ctx)
-	if err != nil {
-		return err
+// reading is the groups of a partition while it is read: nobody else knows of them yet.
+type reading map[string]*group
+
+// loading finds or makes the group that a record is about.
+func (c *impl) loading(s *shard, groups reading, id string) *group {
+	g := groups[id]
+	if g == nil {
+		g = c.fresh(id)
+		g.shard = s
+		groups[id] = g
 	}
-	if err := partition.Replay(ctx, log, func(b batch.Batch) error { return c.replayBatch(s, b) }); err != nil {
-		return fmt.Errorf("load %s-%d: %w", kafka.ConsumerOffsetsTopic, s.n, err)
-	}
-	return nil
+	return g
 }
 
-func (c *impl) replayBatch(s *shard, b batch.Batch) error {
+func (c *impl) loadShard(ctx context.Context, s *shard) (reading, error) {
+	log, err := s.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	groups := reading{}
+	if err := partition.Replay(ctx, log, func(b batch.Batch) error { return c.replayBatch(s, groups, b) }); err != nil {
+		return nil, fmt.Errorf("load %s-%d: %w", kafka.ConsumerOffsetsTopic, s.n, err)
+	}
+	return groups, nil
+}
+
+func (c *impl) replayBatch(s *shard, groups reading, b batch.Batch) error {
 	if b.IsControl() {
 		if marker, _, ok := b.Marker(); ok {
-			c.replayMarker(s, b.ProducerID(), marker)
+			s.decide(b.ProducerID(), marker, func(name string) *group { return groups[name] })
 		}
 		return nil
 	}
@@ -108,37 +167,20 @@ func (c *impl) replayBatch(s *shard, b batch.Batch) error {
 			c.log.Warn("skip a record of a kind that this version does not know", "topic", kafka.ConsumerOffsetsTopic, "partition", s.n, "offset", r.Offset)
 			continue
 		}
-		if err := c.replay(c.loading(s, id), record{r.Key, r.Value, r.Offset}, by); err != nil {
+		if err := c.replay(c.loading(s, groups, id), record{r.Key, r.Value, r.Offset}, by); err != nil {
 			return fmt.Errorf("offset %d: %w", r.Offset, err)
 		}
 	}
 	return nil
 }
 
-// loading finds or makes the group that a record is about. Nobody else uses it before Load is done.
-func (c *impl) loading(s *shard, id string) *group {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	g := c.groups[id]
-	if g == nil {
-		g = c.fresh(id)
-		g.shard = s
-		c.groups[id] = g
-	}
-	return g
-}
-
-// replayMarker decides a transaction's pending offsets: they are committed or forgotten.
-func (c *impl) replayMarker(s *shard, id kafka.ProducerID, marker batch.Marker) {
+// decide ends a transaction's pending offsets: they are committed or forgotten.
+func (s *shard) decide(id kafka.ProducerID, marker batch.Marker, find func(group string) *group) {
 	for _, name := range s.holders(id) {
-		c.mu.Lock()
-		g := c.groups[name]
-		c.mu.Unlock()
-		if g == nil {
-			continue
+		if g := find(name); g != nil {
+			g.decide(id, marker)
+			s.releases(id, name)
 		}
-		g.decide(id, marker)
-		s.releases(id, name)
 	}
 }
 

@@ -38,7 +38,7 @@ func (l partitionLog) marker(ctx context.Context, id kafka.ProducerID, epoch int
 type shard struct {
 	n    int32
 	open func(ctx context.Context, n int32) (offsetsLog, error)
-	// failed says that the partition could not be read: its groups are out of service until the next start.
+	// failed says that the partition could not be read: its groups are out of service until Retry has read it.
 	failed atomic.Bool
 
 	// decided orders a transaction's pending offsets against its marker: shared while they are
@@ -63,6 +63,25 @@ func (s *shard) get(ctx context.Context) (offsetsLog, error) {
 	}
 	s.log = log
 	return log, nil
+}
+
+// unopened reports whether there never was a log.
+func (s *shard) unopened() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log == nil
+}
+
+// replaced takes the log that is in service now, if it is another than the one that could not be read.
+func (s *shard) replaced(ctx context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	log, err := s.open(ctx, s.n)
+	if err != nil || log == s.log || log.Err() != nil {
+		return false
+	}
+	s.log = log
+	return true
 }
 
 func (s *shard) holds(id kafka.ProducerID, group string) {

@@ -111,6 +111,9 @@ func (c *Coordinator) WriteMarker(ctx context.Context, n int32, id kafka.Produce
 		return kafka.UnknownTopicOrPartition
 	}
 	s := c.shards[n]
+	if s.failed.Load() && s.unopened() {
+		return kafka.CoordinatorNotAvailable // Retry must be the first to read it
+	}
 	log, err := s.get(ctx)
 	if err != nil {
 		return err
@@ -137,12 +140,14 @@ func (c *impl) mark(s *shard, write func() (kafka.Offset, error), id kafka.Produ
 	if err != nil {
 		return 0, err
 	}
-	c.replayMarker(s, id, marker)
-	for _, name := range names {
+	find := func(name string) *group {
 		c.mu.Lock()
-		g := c.groups[name]
-		c.mu.Unlock()
-		if g != nil {
+		defer c.mu.Unlock()
+		return c.groups[name]
+	}
+	s.decide(id, marker, find)
+	for _, name := range names {
+		if g := find(name); g != nil {
 			g.end = max(g.end, end)
 		}
 	}

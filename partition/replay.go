@@ -43,7 +43,8 @@ func (p *Partition) Batches(from kafka.Offset) (batch.Batches, error) {
 }
 
 // Replay applies every batch of the log in order, control batches too, up to the end it has now. It fails with the
-// first error of a read, of apply or of ctx, if batches are missing below the end, and if the log is out of service.
+// first error of a read, of apply or of ctx, if batches are missing below the end or are not what was written (by their CRC), and if
+// the log is out of service.
 func Replay(ctx context.Context, log Replayed, apply func(batch.Batch) error) error {
 	if err := log.Err(); err != nil {
 		return fmt.Errorf("read: %w", err)
@@ -61,6 +62,10 @@ func Replay(ctx context.Context, log Replayed, apply func(batch.Batch) error) er
 		for b, err := range batches.All() {
 			if err != nil {
 				return fmt.Errorf("read at offset %d: %w", at, err)
+			}
+			// Nobody else looks: what a disk changed would be taken for what somebody had committed.
+			if err := b.CheckCRC(); err != nil {
+				return fmt.Errorf("read at offset %d: the log is damaged: %w", b.BaseOffset(), err)
 			}
 			if err := apply(b); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -100,29 +101,25 @@ func (c *impl) ready() kafka.ErrorCode {
 }
 
 // Load replays the state topic and goes on with what was decided; until it is done requests are answered COORDINATOR_LOAD_IN_PROGRESS.
-// Ids on a partition that cannot be read are answered COORDINATOR_NOT_AVAILABLE from then on; only ctx makes Load fail.
+// Ids on a partition that cannot be read are answered COORDINATOR_NOT_AVAILABLE until Retry has read it; only ctx makes Load fail.
 func (c *Coordinator) Load(ctx context.Context) error {
+	found := make([]reading, len(c.shards))
 	if _, ok := c.env.TopicID(kafka.TransactionStateTopic); ok {
 		reads, ctx := errgroup.WithContext(ctx)
 		reads.SetLimit(loadAtOnce)
-		for _, s := range c.shards {
-			reads.Go(func() error { return c.unlessStopped(ctx, s, c.loadShard(ctx, s)) })
+		for i, s := range c.shards {
+			reads.Go(func() error {
+				var err error
+				found[i], err = c.loadShard(ctx, s)
+				return c.unlessStopped(ctx, s, err)
+			})
 		}
 		if err := reads.Wait(); err != nil {
 			return err
 		}
 	}
-	for _, e := range c.all() {
-		e.mu.Lock()
-		switch {
-		case e.t.state == Dead:
-			c.forget(e)
-		case e.t.state.preparing():
-			c.finish(e)
-		case e.t.state == Ongoing:
-			c.arm(e)
-		}
-		e.mu.Unlock()
+	for _, ids := range found {
+		c.resume(ids)
 	}
 	if !c.phase.CompareAndSwap(phaseLoading, phaseReady) {
 		return context.Canceled
@@ -133,60 +130,101 @@ func (c *Coordinator) Load(ctx context.Context) error {
 	return nil
 }
 
+// Retry reads the partitions again that could not be read, as far as another log is in service in their place now, and
+// takes their ids into service. One call at a time; only ctx makes it fail.
+func (c *Coordinator) Retry(ctx context.Context) error {
+	for _, s := range c.shards {
+		if !s.failed.Load() || c.ready() != kafka.None || !s.replaced(ctx) {
+			continue
+		}
+		ids, err := c.loadShard(ctx, s)
+		if err != nil {
+			if err := c.unlessStopped(ctx, s, err); err != nil {
+				return err
+			}
+			continue
+		}
+		c.resume(ids)
+		s.failed.Store(false)
+		c.log.Info("the transactional ids on this partition are in service again", "topic", kafka.TransactionStateTopic, "partition", s.n, "ids", len(ids))
+	}
+	return nil
+}
+
+// resume shows the ids of a partition that was read, and goes on with what was decided.
+func (c *impl) resume(ids reading) {
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		e := ids[id]
+		if e.t.state == Dead {
+			continue
+		}
+		e.mu.Lock()
+		c.mu.Lock()
+		c.entries[id], c.producers[e.t.producer] = e, e
+		c.mu.Unlock()
+		switch {
+		case e.t.state.preparing():
+			c.finish(e)
+		case e.t.state == Ongoing:
+			c.arm(e)
+		}
+		e.mu.Unlock()
+	}
+}
+
 // unlessStopped takes a partition that could not be read out of service, with its ids; the others go on.
 func (c *impl) unlessStopped(ctx context.Context, s *shard, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	c.log.Error("the transactional ids on this partition are out of service until it is repaired and the broker started again",
+	c.log.Error("the transactional ids on this partition are out of service until it can be read: see docs/out-of-service.md",
 		"topic", kafka.TransactionStateTopic, "partition", s.n, "error", err)
 	s.failed.Store(true)
-	for _, e := range c.all() {
-		if e.shard == s {
-			e.mu.Lock()
-			c.forget(e)
-			e.mu.Unlock()
-		}
-	}
 	return nil
 }
 
-func (c *impl) loadShard(ctx context.Context, s *shard) error {
+// reading is the ids of a partition while it is read: nobody else knows of them yet.
+type reading map[string]*entry
+
+func (c *impl) loadShard(ctx context.Context, s *shard) (reading, error) {
 	log, err := s.get(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	ids := reading{}
 	err = partition.Replay(ctx, log, func(b batch.Batch) error {
 		for r, err := range b.Records(recordsMax) {
 			if err != nil {
 				return err
 			}
-			if err := c.loadRecord(s, r.Key, r.Value, r.Offset+1); err != nil {
+			if err := ids.take(s, r.Key, r.Value, r.Offset+1); err != nil {
 				return fmt.Errorf("offset %d: %w", r.Offset, err)
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("load %s-%d: %w", kafka.TransactionStateTopic, s.n, err)
+		return nil, fmt.Errorf("load %s-%d: %w", kafka.TransactionStateTopic, s.n, err)
 	}
-	return nil
+	return ids, nil
 }
 
-func (c *impl) loadRecord(s *shard, key, value []byte, end kafka.Offset) error {
+func (ids reading) take(s *shard, key, value []byte, end kafka.Offset) error {
 	id, err := decodeKey(key)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	e := c.entries[id]
+	e := ids[id]
 	if e == nil {
 		e = &entry{id: id, shard: s, t: transaction{id: id, producer: kafka.NoProducerID, state: Dead}}
-		c.entries[id] = e
+		ids[id] = e
 	}
-	c.mu.Unlock()
-	e.end = end
-	return c.replay(e, value, end)
+	next, err := e.after(value, end)
+	if err != nil {
+		return err
+	}
+	e.t, e.end = next, end
+	return nil
 }
 
 // readyFor is why no request about the transactional id can be answered now.

@@ -52,7 +52,7 @@ func (l partitionLog) epoch() kafka.LeaderEpoch { return l.Offsets().Epoch }
 type shard struct {
 	n    int32
 	open func(ctx context.Context, n int32) (stateLog, error)
-	// failed says that the partition could not be read: its ids are out of service until the next start.
+	// failed says that the partition could not be read: its ids are out of service until Retry has read it.
 	failed atomic.Bool
 
 	mu  sync.Mutex
@@ -71,6 +71,18 @@ func (s *shard) get(ctx context.Context) (stateLog, error) {
 	}
 	s.log = log
 	return log, nil
+}
+
+// replaced takes the log that is in service now, if it is another than the one that could not be read.
+func (s *shard) replaced(ctx context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	log, err := s.open(ctx, s.n)
+	if err != nil || log == s.log || log.Err() != nil {
+		return false
+	}
+	s.log = log
+	return true
 }
 
 // write appends the id's new state, nil for a tombstone, and replays it. The entry's lock is held. The state may be
@@ -103,13 +115,13 @@ func (c *impl) write(ctx context.Context, e *entry, next *transaction) error {
 	return nil
 }
 
-// replay applies a stored state. It is the one place where an id's state changes.
-func (c *impl) replay(e *entry, value []byte, end kafka.Offset) error {
+// after is the id's state after a stored one, nil for a tombstone.
+func (e *entry) after(value []byte, end kafka.Offset) (transaction, error) {
 	next := transaction{id: e.id, state: Dead}
 	if value != nil {
 		var err error
 		if next, err = decodeValue(e.id, value, end); err != nil {
-			return err
+			return next, err
 		}
 	}
 	for tp := range next.partitions {
@@ -118,6 +130,15 @@ func (c *impl) replay(e *entry, value []byte, end kafka.Offset) error {
 		}
 	}
 	next.lastEpoch = noEpoch
+	return next, nil
+}
+
+// replay applies a stored state. It is the one place where the state of an id that others know changes.
+func (c *impl) replay(e *entry, value []byte, end kafka.Offset) error {
+	next, err := e.after(value, end)
+	if err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.producers[e.t.producer] == e {

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -570,4 +571,50 @@ func TestP3_IDsOfProducersThatWroteNothingAreKnown(t *testing.T) {
 	if got := w.HighestProducer(prefix + 1); got != kafka.NoProducerID {
 		t.Errorf("highest of another prefix %d", got)
 	}
+}
+
+// The ids on a partition that came back were out of service until the next start.
+func TestIDsComeBackWithTheirPartition(t *testing.T) {
+	w := newWorld(t)
+	who := w.mustInit(t, "x")
+	if code := w.addTo(t.Context(), "x", who, tp("a", 0)); code != kafka.None {
+		t.Fatal(code)
+	}
+	n := kafka.PartitionFor("x", statePartitions)
+	old := w.states[n]
+	w.mu.Lock()
+	old.down = errors.New("no room")
+	w.mu.Unlock()
+	w.restart(t)
+	retry := func() {
+		t.Helper()
+		if err := w.Retry(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	retry()
+	_, code := w.endTo(t.Context(), "x", who, true, 3)
+	want(t, "while the partition is out of service", code, kafka.CoordinatorNotAvailable)
+	w.mu.Lock()
+	w.states[n] = &stateFake{w: w, batches: old.batches, next: old.next, synced: old.synced}
+	w.mu.Unlock()
+	retry()
+	if _, code := w.endTo(t.Context(), "x", who, true, 3); code != kafka.None {
+		t.Errorf("end the transaction that was open: %v", code)
+	}
+	w.settled(t, "x")
+	if m := w.markersOn(tp("a", 0)); len(m) != 1 || m[0].marker != batch.Commit {
+		t.Errorf("markers %+v", m)
+	}
+}
+
+// One bit that a disk changed in a stored state must not end, or begin, a transaction.
+func TestADamagedStateTakesItsIDsOut(t *testing.T) {
+	w := newWorld(t)
+	who := w.mustInit(t, "x")
+	l := w.states[kafka.PartitionFor("x", statePartitions)]
+	l.batches[0][len(l.batches[0])-3] ^= 4
+	w.restart(t)
+	_, code := w.endTo(t.Context(), "x", who, true, 3)
+	want(t, "on a damaged partition", code, kafka.CoordinatorNotAvailable)
 }

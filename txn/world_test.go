@@ -36,6 +36,7 @@ type stateFake struct {
 	batches []batch.Batch
 	next    kafka.Offset
 	synced  kafka.Offset
+	down    error // out of service
 }
 
 // spend counts a write; the caller holds w.mu.
@@ -77,7 +78,11 @@ func (l *stateFake) WaitSynced(ctx context.Context, next kafka.Offset) error {
 
 func (l *stateFake) epoch() kafka.LeaderEpoch { return 4 }
 
-func (l *stateFake) Err() error { return nil }
+func (l *stateFake) Err() error {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	return l.down
+}
 
 func (l *stateFake) Bounds() (start, end kafka.Offset) {
 	l.w.mu.Lock()
