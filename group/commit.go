@@ -26,7 +26,8 @@ func (c *Coordinator) OffsetCommit(ctx context.Context, from Client, rq *kmsg.Of
 	list := make([]asked, 0, n)
 	for _, t := range rq.Topics {
 		for _, p := range t.Partitions {
-			list = append(list, asked{kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition}, p.Offset, p.LeaderEpoch, p.Metadata, kafka.None})
+			list = append(list, asked{tp: kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition},
+				offset: p.Offset, epoch: p.LeaderEpoch, metadata: p.Metadata})
 		}
 	}
 	if rq.Version < 6 {
@@ -61,7 +62,8 @@ func (c *Coordinator) OffsetCommit(ctx context.Context, from Client, rq *kmsg.Of
 }
 
 // commitAsked writes what may be written and sets each one's code; what it returns is about all of them.
-func (c *impl) commitAsked(ctx context.Context, rq *kmsg.OffsetCommitRequest, memberID string, generation int32, list []asked) kafka.ErrorCode {
+func (c *impl) commitAsked(ctx context.Context, rq *kmsg.OffsetCommitRequest, memberID string, generation int32,
+	list []asked) kafka.ErrorCode {
 	if code := c.readyFor(rq.Group); code != kafka.None {
 		return code
 	}

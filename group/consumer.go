@@ -29,7 +29,8 @@ func (c catalog) Topic(name string) (kafka.TopicID, int32, bool) {
 
 // ConsumerGroupHeartbeat is a member of a group of the consumer protocol (KIP-848): it joins, says what it wants and
 // has, hears what to give up and take, and leaves.
-func (c *Coordinator) ConsumerGroupHeartbeat(ctx context.Context, from Client, rq *kmsg.ConsumerGroupHeartbeatRequest) *kmsg.ConsumerGroupHeartbeatResponse {
+func (c *Coordinator) ConsumerGroupHeartbeat(ctx context.Context, from Client,
+	rq *kmsg.ConsumerGroupHeartbeatRequest) *kmsg.ConsumerGroupHeartbeatResponse {
 	resp := rq.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
 	fail := func(err error) *kmsg.ConsumerGroupHeartbeatResponse {
 		resp.ErrorCode, resp.ErrorMessage = int16(kafka.CodeOf(err)), kafka.MessageOf(err)
@@ -70,7 +71,8 @@ func (c *Coordinator) ConsumerGroupHeartbeat(ctx context.Context, from Client, r
 	if answer.Assignment != nil {
 		resp.Assignment = &kmsg.ConsumerGroupHeartbeatResponseAssignment{Topics: []kmsg.ConsumerGroupHeartbeatResponseAssignmentTopic{}}
 		for _, topic := range answer.Assignment.Topics() {
-			resp.Assignment.Topics = append(resp.Assignment.Topics, kmsg.ConsumerGroupHeartbeatResponseAssignmentTopic{TopicID: topic, Partitions: (*answer.Assignment)[topic]})
+			resp.Assignment.Topics = append(resp.Assignment.Topics,
+				kmsg.ConsumerGroupHeartbeatResponseAssignmentTopic{TopicID: topic, Partitions: (*answer.Assignment)[topic]})
 		}
 	}
 	return resp
@@ -98,7 +100,8 @@ func (c *impl) checkBeat(rq *kmsg.ConsumerGroupHeartbeatRequest) error {
 	case rq.MemberEpoch == rebalance.EpochLeaveStatic && rq.InstanceID == nil:
 		return invalid("InstanceId can't be null.")
 	case rq.ServerAssignor != nil && !rebalance.KnownAssignor(*rq.ServerAssignor):
-		return kafka.Errorf(kafka.UnsupportedAssignor, "ServerAssignor %s is not supported. Supported assignors: %s, %s.", *rq.ServerAssignor, rebalance.Uniform, rebalance.Range)
+		return kafka.Errorf(kafka.UnsupportedAssignor, "ServerAssignor %s is not supported. Supported assignors: %s, %s.",
+			*rq.ServerAssignor, rebalance.Uniform, rebalance.Range)
 	}
 	if rq.MemberEpoch != rebalance.EpochJoin {
 		return nil
@@ -115,8 +118,9 @@ func (c *impl) checkBeat(rq *kmsg.ConsumerGroupHeartbeatRequest) error {
 }
 
 func beatOf(from Client, rq *kmsg.ConsumerGroupHeartbeatRequest) rebalance.Beat {
-	b := rebalance.Beat{MemberID: rq.MemberID, InstanceID: rq.InstanceID, RackID: rq.RackID, Client: rebalance.Client{ID: from.ID, Host: from.Host},
-		Epoch: rq.MemberEpoch, Rebalance: -1, Topics: rq.SubscribedTopicNames, Regex: rq.SubscribedTopicRegex, Assignor: rq.ServerAssignor}
+	b := rebalance.Beat{MemberID: rq.MemberID, InstanceID: rq.InstanceID, RackID: rq.RackID,
+		Client: rebalance.Client{ID: from.ID, Host: from.Host}, Epoch: rq.MemberEpoch, Rebalance: -1,
+		Topics: rq.SubscribedTopicNames, Regex: rq.SubscribedTopicRegex, Assignor: rq.ServerAssignor}
 	if rq.RebalanceTimeoutMillis >= 0 {
 		b.Rebalance = time.Duration(rq.RebalanceTimeoutMillis) * time.Millisecond
 	}
@@ -133,7 +137,8 @@ func beatOf(from Client, rq *kmsg.ConsumerGroupHeartbeatRequest) rebalance.Beat 
 // regexMax bounds an expression that a member subscribes to, in bytes.
 const regexMax = 4096
 
-// match lists the topics that the expression stands for, among those the client may see, internal ones too as in Kafka. It must match whole names.
+// match lists the topics that the expression stands for, among those the client may see, internal ones too as in Kafka. It must
+// match whole names.
 func (c *impl) match(from Client, image *meta.Image, regex string) ([]string, error) {
 	if len(regex) > regexMax {
 		return nil, fmt.Errorf("it is longer than %d bytes", regexMax)
@@ -224,7 +229,9 @@ func (c *impl) consumerOf(g *group, image *meta.Image) (*rebalance.Consumer, []r
 	members, err := c.upgrade(g, image)
 	switch {
 	case errors.Is(err, errCustomAssignor):
-		return nil, nil, kafka.Errorf(kafka.GroupIDNotFound, "Cannot upgrade classic group %s to consumer group because an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before re-attempting the upgrade.", g.id)
+		return nil, nil, kafka.Errorf(kafka.GroupIDNotFound,
+			"Cannot upgrade classic group %s to consumer group because an unsupported custom assignor is in use. "+
+				"Please refer to the documentation or switch to a default assignor before re-attempting the upgrade.", g.id)
 	case err != nil:
 		return nil, nil, kafka.Errorf(kafka.GroupIDNotFound, "Group %s is not a consumer group.", g.id)
 	}
@@ -263,7 +270,8 @@ func (c *impl) tickConsumer(g *group) {
 }
 
 // ConsumerGroupDescribe shows groups of the consumer protocol.
-func (c *Coordinator) ConsumerGroupDescribe(ctx context.Context, rq *kmsg.ConsumerGroupDescribeRequest) *kmsg.ConsumerGroupDescribeResponse {
+func (c *Coordinator) ConsumerGroupDescribe(ctx context.Context,
+	rq *kmsg.ConsumerGroupDescribeRequest) *kmsg.ConsumerGroupDescribeResponse {
 	resp := rq.ResponseKind().(*kmsg.ConsumerGroupDescribeResponse)
 	for _, id := range rq.Groups {
 		resp.Groups = append(resp.Groups, c.describeConsumer(id))

@@ -128,7 +128,8 @@ func (c *impl) ready() kafka.ErrorCode {
 }
 
 func (c *impl) limits() rebalance.Limits {
-	return rebalance.Limits{InitialDelay: c.cfg.InitialDelay, NewMemberTimeout: newMemberTimeout, MaxSize: c.cfg.MaxSize, MaxPending: maxPending}
+	return rebalance.Limits{InitialDelay: c.cfg.InitialDelay, NewMemberTimeout: newMemberTimeout, MaxSize: c.cfg.MaxSize,
+		MaxPending: maxPending}
 }
 
 // readyFor is why no request about the group can be answered now.

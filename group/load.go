@@ -164,7 +164,8 @@ func (c *impl) replayBatch(s *shard, groups reading, b batch.Batch) error {
 		}
 		id, ok := groupOf(r.Key)
 		if !ok {
-			c.log.Warn("skip a record of a kind that this version does not know", "topic", kafka.ConsumerOffsetsTopic, "partition", s.n, "offset", r.Offset)
+			c.log.Warn("skip a record of a kind that this version does not know",
+				"topic", kafka.ConsumerOffsetsTopic, "partition", s.n, "offset", r.Offset)
 			continue
 		}
 		if err := c.replay(c.loading(s, groups, id), record{r.Key, r.Value, r.Offset}, by); err != nil {

@@ -29,7 +29,8 @@ func (l partitionLog) append(ctx context.Context, b batch.Batch, confirm func(ka
 	return appended.Next, err
 }
 
-func (l partitionLog) marker(ctx context.Context, id kafka.ProducerID, epoch int16, m batch.Marker, coordinatorEpoch int32) (kafka.Offset, error) {
+func (l partitionLog) marker(ctx context.Context, id kafka.ProducerID, epoch int16, m batch.Marker,
+	coordinatorEpoch int32) (kafka.Offset, error) {
 	appended, err := l.AppendMarker(ctx, id, epoch, m, coordinatorEpoch)
 	return appended.Next, err
 }

@@ -37,7 +37,8 @@ func embedded(metadata []byte) (m kmsg.ConsumerMemberMetadata, err error) {
 
 // storeConsumer writes the changes of a group of the consumer protocol. When only classic members are left it
 // writes the classic group that they are instead; downgraded says so. The group's lock is held.
-func (c *impl) storeConsumer(ctx context.Context, g *group, before []record, core *rebalance.Consumer, changes []rebalance.Change) (downgraded bool, err error) {
+func (c *impl) storeConsumer(ctx context.Context, g *group, before []record, core *rebalance.Consumer,
+	changes []rebalance.Change) (downgraded bool, err error) {
 	after := core.After(changes)
 	if !c.cfg.Migration.down() || !after.AllClassic() || core.AllClassic() {
 		for _, change := range changes {
@@ -100,7 +101,8 @@ func (c *impl) upgrade(g *group, image *meta.Image) ([]rebalance.Upgraded, error
 	return list, nil
 }
 
-func upgraded(core *rebalance.Classic, m *rebalance.Member, image *meta.Image, owned map[kafka.PartitionID]bool) (rebalance.Upgraded, error) {
+func upgraded(core *rebalance.Classic, m *rebalance.Member, image *meta.Image,
+	owned map[kafka.PartitionID]bool) (rebalance.Upgraded, error) {
 	if len(m.Protocols) == 0 {
 		return rebalance.Upgraded{}, errNoUpgrade
 	}
@@ -112,9 +114,10 @@ func upgraded(core *rebalance.Classic, m *rebalance.Member, image *meta.Image, o
 	if err != nil {
 		return rebalance.Upgraded{}, err
 	}
-	up := rebalance.Upgraded{ID: m.ID, Assigned: rebalance.Assignment{}, Subscription: rebalance.Subscription{InstanceID: m.InstanceID, RackID: wants.Rack,
-		Client: m.Client, Topics: sortedNames(wants.Topics), Rebalance: m.Rebalance,
-		Classic: &rebalance.ClassicMember{Session: m.Session, Protocols: m.Protocols}}}
+	up := rebalance.Upgraded{ID: m.ID, Assigned: rebalance.Assignment{},
+		Subscription: rebalance.Subscription{InstanceID: m.InstanceID, RackID: wants.Rack,
+			Client: m.Client, Topics: sortedNames(wants.Topics), Rebalance: m.Rebalance,
+			Classic: &rebalance.ClassicMember{Session: m.Session, Protocols: m.Protocols}}}
 	if len(m.Assignment) == 0 {
 		return up, nil
 	}
@@ -138,7 +141,8 @@ func upgraded(core *rebalance.Classic, m *rebalance.Member, image *meta.Image, o
 }
 
 // joinConsumer lets a classic member into a group of the consumer protocol. The group's lock is held and given up.
-func (c *impl) joinConsumer(ctx context.Context, g *group, from Client, rq *kmsg.JoinGroupRequest, resp *kmsg.JoinGroupResponse) *kmsg.JoinGroupResponse {
+func (c *impl) joinConsumer(ctx context.Context, g *group, from Client, rq *kmsg.JoinGroupRequest,
+	resp *kmsg.JoinGroupResponse) *kmsg.JoinGroupResponse {
 	answer, end := c.joinStored(ctx, g, from, rq)
 	c.leave(g)
 	if answer.Code == kafka.None {

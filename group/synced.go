@@ -12,10 +12,11 @@ import (
 
 // CommitSynced writes a source's offsets for a group without members here (with
 // members: GROUP_ID conflict as kafka.NonEmptyGroup). Each is written only if live says, under the group's lock, that
-// its mirror still belongs to the link at the generation that the task read (rule G1), and clamped to the partition's bounds. Equal values are not written again,
-// unless they are on the way to expiring.
+// its mirror still belongs to the link at the generation that the task read (rule G1), and clamped to the partition's bounds. Equal values
+// are not written again, unless they are on the way to expiring.
 // written counts what was. Leader epochs are stored as -1 (rule E4).
-func (c *Coordinator) CommitSynced(ctx context.Context, group string, offsets []Synced, live func(kafka.TopicPartition) bool) (written int, err error) {
+func (c *Coordinator) CommitSynced(ctx context.Context, group string, offsets []Synced,
+	live func(kafka.TopicPartition) bool) (written int, err error) {
 	if code := c.readyFor(group); code != kafka.None {
 		return 0, code
 	}
@@ -28,7 +29,8 @@ func (c *Coordinator) CommitSynced(ctx context.Context, group string, offsets []
 	}
 	if !g.idle() {
 		c.leave(g)
-		return 0, kafka.Errorf(kafka.NonEmptyGroup, "group %q has members on this cluster: its offsets are not taken from the source", group)
+		return 0, kafka.Errorf(kafka.NonEmptyGroup, "group %q has members on this cluster: its offsets are not taken from the source",
+			group)
 	}
 	var records []record
 	for _, want := range offsets {

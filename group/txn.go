@@ -17,7 +17,8 @@ func (c *Coordinator) TxnOffsetCommit(ctx context.Context, rq *kmsg.TxnOffsetCom
 	var list []asked
 	for _, t := range rq.Topics {
 		for _, p := range t.Partitions {
-			list = append(list, asked{kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition}, p.Offset, p.LeaderEpoch, p.Metadata, kafka.None})
+			list = append(list, asked{tp: kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition},
+				offset: p.Offset, epoch: p.LeaderEpoch, metadata: p.Metadata})
 		}
 	}
 	if rq.Version < 2 {
@@ -103,7 +104,8 @@ func (c *impl) lockForTxn(id string, generation int32) (*group, kafka.ErrorCode)
 
 // WriteMarker ends the producer's transaction in partition n of the offsets topic: what it has committed there counts
 // from now on, or is forgotten. It returns once that is durable.
-func (c *Coordinator) WriteMarker(ctx context.Context, n int32, id kafka.ProducerID, epoch int16, marker batch.Marker, coordinatorEpoch int32) error {
+func (c *Coordinator) WriteMarker(ctx context.Context, n int32, id kafka.ProducerID, epoch int16, marker batch.Marker,
+	coordinatorEpoch int32) error {
 	if code := c.ready(); code != kafka.None {
 		return code
 	}

@@ -17,13 +17,15 @@ func CheckTopicName(name string) error {
 	case name == "." || name == "..":
 		return Errorf(InvalidTopicException, "Topic name is invalid: %q is not allowed", name)
 	case len(name) > TopicNameMax:
-		return Errorf(InvalidTopicException, "Topic name is invalid: the length of %q is longer than the max allowed length %d", name, TopicNameMax)
+		return Errorf(InvalidTopicException, "Topic name is invalid: the length of %q is longer than the max allowed length %d",
+			name, TopicNameMax)
 	}
 	for i := range len(name) {
 		c := name[i]
 		ok := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
 		if !ok {
-			return Errorf(InvalidTopicException, "Topic name is invalid: %q contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'", name)
+			return Errorf(InvalidTopicException,
+				"Topic name is invalid: %q contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'", name)
 		}
 	}
 	return nil

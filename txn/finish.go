@@ -83,7 +83,8 @@ func (c *impl) unlessOver(tp kafka.TopicPartition, err error) error {
 		return nil
 	}
 	if errors.Is(err, kafka.InvalidProducerEpoch) {
-		c.log.Warn("a partition takes no marker: it has seen a newer epoch of the producer", "topic", tp.Topic, "partition", tp.Partition, "error", err)
+		c.log.Warn("a partition takes no marker: it has seen a newer epoch of the producer",
+			"topic", tp.Topic, "partition", tp.Partition, "error", err)
 		return nil
 	}
 	return err

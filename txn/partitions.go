@@ -174,7 +174,8 @@ const (
 
 // Confirm says nil if the partition is, durably, in the ongoing transaction of (id, epoch): what
 // partition.Append asks (rule P2).
-func (c *Coordinator) Confirm(ctx context.Context, transactionalID string, tp kafka.TopicPartition, id kafka.ProducerID, epoch int16, mode Enlist) error {
+func (c *Coordinator) Confirm(ctx context.Context, transactionalID string, tp kafka.TopicPartition, id kafka.ProducerID, epoch int16,
+	mode Enlist) error {
 	who := identity{id, epoch}
 	var code kafka.ErrorCode
 	if mode == EnlistImplicit {
@@ -189,7 +190,8 @@ func (c *Coordinator) Confirm(ctx context.Context, transactionalID string, tp ka
 }
 
 // Enlist takes several partitions into the transaction at once, as EnlistImplicit does one by one.
-func (c *Coordinator) Enlist(ctx context.Context, transactionalID string, partitions []kafka.TopicPartition, id kafka.ProducerID, epoch int16) error {
+func (c *Coordinator) Enlist(ctx context.Context, transactionalID string, partitions []kafka.TopicPartition, id kafka.ProducerID,
+	epoch int16) error {
 	for _, tp := range partitions {
 		if code := c.mayAdd(tp); code != kafka.None {
 			return produceError(code, transactionalID, tp, EnlistImplicit)
@@ -205,7 +207,8 @@ func produceError(code kafka.ErrorCode, transactionalID string, tp kafka.TopicPa
 	case kafka.None:
 		return nil
 	case kafka.ProducerFenced:
-		return kafka.Errorf(kafka.InvalidProducerEpoch, "Transactional id '%s' has been taken over by a newer producer, or its transaction was ended.", transactionalID)
+		return kafka.Errorf(kafka.InvalidProducerEpoch,
+			"Transactional id '%s' has been taken over by a newer producer, or its transaction was ended.", transactionalID)
 	case kafka.InvalidTxnState:
 		return kafka.Errorf(code, "Partition %s is not part of the ongoing transaction of '%s'.", tp, transactionalID)
 	case kafka.InvalidProducerIDMapping:
@@ -216,7 +219,8 @@ func produceError(code kafka.ErrorCode, transactionalID string, tp kafka.TopicPa
 		}
 		fallthrough
 	case kafka.CoordinatorLoadInProgress, kafka.CoordinatorNotAvailable, kafka.NotCoordinator:
-		return kafka.Errorf(kafka.NotEnoughReplicas, "Unable to verify the partition has been added to the transaction. Underlying error: %s", code)
+		return kafka.Errorf(kafka.NotEnoughReplicas,
+			"Unable to verify the partition has been added to the transaction. Underlying error: %s", code)
 	}
 	return code
 }

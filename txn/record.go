@@ -66,12 +66,14 @@ func decodeValue(id string, raw []byte, end kafka.Offset) (transaction, error) {
 	}
 	state := State(v.State)
 	if _, ok := stateNames[state]; !ok || v.Version < 0 || v.Version > 1 {
-		return transaction{}, fmt.Errorf("read the state of transactional id %q: version %d or state %d is not known", id, v.Version, v.State)
+		return transaction{}, fmt.Errorf("read the state of transactional id %q: version %d or state %d is not known",
+			id, v.Version, v.State)
 	}
 	t := newTransaction(id, kafka.ProducerID(v.ProducerID))
 	t.epoch, t.timeoutMs, t.state, t.updatedMs, t.startMs = v.ProducerEpoch, v.TimeoutMillis, state, v.LastUpdateTimestamp, v.StartTimestamp
 	if v.Version >= 1 {
-		t.previous, t.next, t.version = kafka.ProducerID(v.PreviousProducerID), kafka.ProducerID(v.NextProducerID), v.ClientTransactionVersion
+		t.previous, t.next, t.version = kafka.ProducerID(v.PreviousProducerID), kafka.ProducerID(v.NextProducerID),
+			v.ClientTransactionVersion
 	}
 	for _, topic := range v.Topics {
 		for _, p := range topic.Partitions {

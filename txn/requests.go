@@ -73,7 +73,8 @@ func (c *impl) freshFor(ctx context.Context, id string) (kafka.ProducerID, error
 }
 
 // initEntry decides and writes, with the lock held.
-func (c *impl) initEntry(ctx context.Context, e *entry, timeoutMs int32, expected *identity, fresh kafka.ProducerID) (identity, kafka.Offset, kafka.ErrorCode) {
+func (c *impl) initEntry(ctx context.Context, e *entry, timeoutMs int32, expected *identity,
+	fresh kafka.ProducerID) (identity, kafka.Offset, kafka.ErrorCode) {
 	t := e.t
 	if t.state == Dead {
 		if fresh == kafka.NoProducerID {
@@ -181,7 +182,8 @@ func (c *impl) find(id string) (*entry, kafka.ErrorCode) {
 func (c *Coordinator) WriteTxnMarkers(ctx context.Context, rq *kmsg.WriteTxnMarkersRequest) *kmsg.WriteTxnMarkersResponse {
 	resp := rq.ResponseKind().(*kmsg.WriteTxnMarkersResponse)
 	for _, asked := range rq.Markers {
-		m := marking{id: kafka.ProducerID(asked.ProducerID), epoch: asked.ProducerEpoch, marker: batch.Abort, coordinator: asked.CoordinatorEpoch}
+		m := marking{id: kafka.ProducerID(asked.ProducerID), epoch: asked.ProducerEpoch, marker: batch.Abort,
+			coordinator: asked.CoordinatorEpoch}
 		if asked.Committed {
 			m.marker = batch.Commit
 		}

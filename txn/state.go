@@ -71,7 +71,8 @@ type identity struct {
 // decideInit is InitProducerId: the id gets a new epoch, or a new producer id (fresh) when its epochs are
 // used up (fresh may be NoProducerID while they are not). expected is what a client with KIP-360 says it is, nil for one that begins. An
 // ongoing transaction is aborted first, under a raised epoch: then fenced is true.
-func (t transaction) decideInit(timeoutMs int32, expected *identity, fresh kafka.ProducerID, nowMs int64) (next transaction, fenced bool, code kafka.ErrorCode) {
+func (t transaction) decideInit(timeoutMs int32, expected *identity, fresh kafka.ProducerID,
+	nowMs int64) (next transaction, fenced bool, code kafka.ErrorCode) {
 	if expected != nil && t.epoch != noEpoch && expected.producer != t.producer &&
 		!(expected.producer == t.previous && expected.epoch >= lastEpoch) {
 		return t, false, kafka.ProducerFenced
@@ -142,7 +143,8 @@ func (t transaction) check(who identity) kafka.ErrorCode {
 }
 
 // decideAdd takes partitions into the transaction, beginning one if need be. changed is false if they are in it already.
-func (t transaction) decideAdd(who identity, add []kafka.TopicPartition, version int16, nowMs int64) (next transaction, changed bool, code kafka.ErrorCode) {
+func (t transaction) decideAdd(who identity, add []kafka.TopicPartition, version int16,
+	nowMs int64) (next transaction, changed bool, code kafka.ErrorCode) {
 	if code := t.check(who); code != kafka.None {
 		return t, false, code
 	}
@@ -172,7 +174,8 @@ func (t transaction) decideAdd(who identity, add []kafka.TopicPartition, version
 // decideEnd is EndTxn. changed says that the transaction is decided now and markers must be written;
 // else the answer alone counts. With version 2 the epoch is raised with the decision, and the client goes on
 // under the raised one; fresh is the producer id for when there is none higher.
-func (t transaction) decideEnd(who identity, commit bool, version int16, fresh kafka.ProducerID, nowMs int64) (next transaction, changed bool, code kafka.ErrorCode) {
+func (t transaction) decideEnd(who identity, commit bool, version int16, fresh kafka.ProducerID,
+	nowMs int64) (next transaction, changed bool, code kafka.ErrorCode) {
 	if version >= 2 {
 		return t.decideEndBumping(who, commit, version, fresh, nowMs)
 	}
@@ -196,7 +199,8 @@ func (t transaction) decideEnd(who identity, commit bool, version int16, fresh k
 	return t, false, kafka.InvalidTxnState
 }
 
-func (t transaction) decideEndBumping(who identity, commit bool, version int16, fresh kafka.ProducerID, nowMs int64) (next transaction, changed bool, code kafka.ErrorCode) {
+func (t transaction) decideEndBumping(who identity, commit bool, version int16, fresh kafka.ProducerID,
+	nowMs int64) (next transaction, changed bool, code kafka.ErrorCode) {
 	bumped := t.version >= 2 && t.producer == who.producer && who.epoch >= 0 && t.epoch == who.epoch+1
 	rotated := t.version >= 2 && t.previous == who.producer && who.epoch == lastEpoch && t.epoch == 0
 	again := bumped || rotated

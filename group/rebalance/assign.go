@@ -119,7 +119,8 @@ func assignUniform(wishes []wish, counts map[kafka.TopicID]int32, had map[string
 }
 
 // keep lists all partitions that somebody wants, with who had them and still wants them.
-func keep(wishes []wish, topics []kafka.TopicID, by map[kafka.TopicID][]int, counts map[kafka.TopicID]int32, had map[string]Assignment) ([]piece, []int) {
+func keep(wishes []wish, topics []kafka.TopicID, by map[kafka.TopicID][]int, counts map[kafka.TopicID]int32,
+	had map[string]Assignment) ([]piece, []int) {
 	var pieces []piece
 	load := make([]int, len(wishes))
 	for _, topic := range topics {

@@ -123,7 +123,8 @@ func (d *draft) admit(b Beat) (*ConsumerMember, BeatAnswer) {
 		return nil, refuse(kafka.UnknownMemberID, "Member %s is not a member of the group.", b.MemberID)
 	}
 	if len(d.members) >= d.limits.MaxSize {
-		return nil, refuse(kafka.GroupMaxSizeReached, "The consumer group has reached its maximum capacity of %d members.", d.limits.MaxSize)
+		return nil, refuse(kafka.GroupMaxSizeReached, "The consumer group has reached its maximum capacity of %d members.",
+			d.limits.MaxSize)
 	}
 	return nil, BeatAnswer{}
 }
@@ -146,9 +147,12 @@ func (d *draft) admitStatic(old *ConsumerMember, b Beat) (*ConsumerMember, BeatA
 	case old.ID == b.MemberID:
 		return old, d.checkEpoch(old, b)
 	case b.Epoch == EpochJoin:
-		return nil, refuse(kafka.UnreleasedInstanceID, "Static member %s with instance id %s cannot join the group because the instance id is owned by %s member.", b.MemberID, *b.InstanceID, old.ID)
+		return nil, refuse(kafka.UnreleasedInstanceID,
+			"Static member %s with instance id %s cannot join the group because the instance id is owned by %s member.",
+			b.MemberID, *b.InstanceID, old.ID)
 	default:
-		return nil, refuse(kafka.FencedInstanceID, "Static member %s with instance id %s was fenced by member %s.", b.MemberID, *b.InstanceID, old.ID)
+		return nil, refuse(kafka.FencedInstanceID, "Static member %s with instance id %s was fenced by member %s.",
+			b.MemberID, *b.InstanceID, old.ID)
 	}
 	d.succeed(old, b.MemberID)
 	return d.members[b.MemberID], BeatAnswer{}
@@ -160,11 +164,13 @@ func (d *draft) checkEpoch(m *ConsumerMember, b Beat) BeatAnswer {
 	case b.Epoch == m.Epoch:
 		return BeatAnswer{}
 	case b.Epoch > m.Epoch:
-		return refuse(kafka.FencedMemberEpoch, "The consumer group member has a greater member epoch (%d) than the one known by the group coordinator (%d). The member must abandon all its partitions and rejoin.", b.Epoch, m.Epoch)
+		return refuse(kafka.FencedMemberEpoch, "The consumer group member has a greater member epoch (%d) than the one known by "+
+			"the group coordinator (%d). The member must abandon all its partitions and rejoin.", b.Epoch, m.Epoch)
 	case b.Epoch == m.Previous && b.Owned != nil && b.Owned.within(m.Assigned):
 		return BeatAnswer{}
 	}
-	return refuse(kafka.FencedMemberEpoch, "The consumer group member has a smaller member epoch (%d) than the one known by the group coordinator (%d). The member must abandon all its partitions and rejoin.", b.Epoch, m.Epoch)
+	return refuse(kafka.FencedMemberEpoch, "The consumer group member has a smaller member epoch (%d) than the one known by "+
+		"the group coordinator (%d). The member must abandon all its partitions and rejoin.", b.Epoch, m.Epoch)
 }
 
 // subscription is the member's with what the heartbeat changes in it.
@@ -402,7 +408,8 @@ func (g *Consumer) leaveBeat(b Beat) ([]Change, BeatAnswer) {
 		case !ok:
 			return nil, refuse(kafka.UnknownMemberID, "Instance id %s is unknown.", *b.InstanceID)
 		case known != id:
-			return nil, refuse(kafka.FencedInstanceID, "Static member %s with instance id %s was fenced by member %s.", id, *b.InstanceID, known)
+			return nil, refuse(kafka.FencedInstanceID, "Static member %s with instance id %s was fenced by member %s.",
+				id, *b.InstanceID, known)
 		}
 	}
 	m := g.members[id]

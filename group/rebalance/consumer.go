@@ -96,7 +96,8 @@ type Current struct {
 }
 
 func (c Current) equal(o Current) bool {
-	return c.Epoch == o.Epoch && c.Previous == o.Previous && c.State == o.State && c.Assigned.Equal(o.Assigned) && c.Revoking.Equal(o.Revoking)
+	return c.Epoch == o.Epoch && c.Previous == o.Previous && c.State == o.State && c.Assigned.Equal(o.Assigned) &&
+		c.Revoking.Equal(o.Revoking)
 }
 
 // ConsumerMember is one member.
@@ -176,7 +177,8 @@ type revoke struct {
 // NewConsumer makes an empty group.
 func NewConsumer(limits ConsumerLimits) *Consumer {
 	return &Consumer{limits: limits, members: map[string]*ConsumerMember{}, statics: map[string]string{}, targets: map[string]Assignment{},
-		regexes: map[string]Resolved{}, owners: map[kafka.TopicID]map[int32]string{}, sessions: map[string]time.Time{}, revokes: map[string]revoke{},
+		regexes: map[string]Resolved{}, owners: map[kafka.TopicID]map[int32]string{}, sessions: map[string]time.Time{},
+		revokes: map[string]revoke{},
 		matched: map[string]match{}}
 }
 

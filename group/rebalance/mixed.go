@@ -272,7 +272,8 @@ func Upgrade(generation int32, members []Upgraded) []Change {
 	list := []Change{{Epoch: &EpochChange{Epoch: generation}}, {Target: &generation}}
 	for _, m := range members {
 		now := Current{Epoch: generation, Previous: generation, Assigned: m.Assigned}
-		list = append(list, Change{Member: m.ID, Put: &m.Subscription}, Change{Member: m.ID, Assign: &m.Assigned}, Change{Member: m.ID, Now: &now})
+		list = append(list, Change{Member: m.ID, Put: &m.Subscription}, Change{Member: m.ID, Assign: &m.Assigned},
+			Change{Member: m.ID, Now: &now})
 	}
 	return list
 }

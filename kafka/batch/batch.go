@@ -148,7 +148,8 @@ func (b Batch) checkHeader() error {
 	case b.LastOffset() < b.BaseOffset():
 		return fmt.Errorf("%w: at offset %d it passes the largest offset", ErrHeader, b.BaseOffset())
 	case b.Count() < 0 || int64(b.Count()) > int64(b.lastDelta())+1:
-		return fmt.Errorf("%w: at offset %d it says it holds %d records in %d offsets", ErrHeader, b.BaseOffset(), b.Count(), int64(b.lastDelta())+1)
+		return fmt.Errorf("%w: at offset %d it says it holds %d records in %d offsets",
+			ErrHeader, b.BaseOffset(), b.Count(), int64(b.lastDelta())+1)
 	case b.Codec() >= numCodecs:
 		return fmt.Errorf("record batch at offset %d names %w %d", b.BaseOffset(), ErrCodec, b.Codec())
 	}

@@ -65,7 +65,8 @@ func readCapped(r io.Reader, maxBytes int) ([]byte, error) {
 
 // zstdDecoders decode in memory, at most so many bytes and no larger window. A writer that does not
 // know the length when it begins names a window for the worst case: 128 MiB at Java's highest level.
-var zstdDecoders = []zstdDecoder{newZstdDecoder(1 << 20), newZstdDecoder(8 << 20), newZstdDecoder(32 << 20), newZstdDecoder(128 << 20), newZstdDecoder(512 << 20)}
+var zstdDecoders = []zstdDecoder{newZstdDecoder(1 << 20), newZstdDecoder(8 << 20), newZstdDecoder(32 << 20), newZstdDecoder(128 << 20),
+	newZstdDecoder(512 << 20)}
 
 type zstdDecoder struct {
 	limit int

@@ -62,7 +62,8 @@ func (f *FrameReader) Next() ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes, less than a header", ErrFrameSize, size)
 	}
 	if limit := f.Limit(key); size > limit {
-		return nil, fmt.Errorf("%w: %d bytes for API key %d, at most %d are taken (socket.request.max.bytes)", ErrFrameSize, size, key, limit)
+		return nil, fmt.Errorf("%w: %d bytes for API key %d, at most %d are taken (socket.request.max.bytes)",
+			ErrFrameSize, size, key, limit)
 	}
 	frame := append(f.Buffer(key, int(size))[:0], head[4:]...)
 	return f.rest(key, frame, int(size))

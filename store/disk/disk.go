@@ -90,10 +90,12 @@ func (s *Store) checkFormat() error {
 	number, ok := bytes.CutPrefix(bytes.TrimSpace(content), []byte(formatWords))
 	version, err := strconv.Atoi(string(number))
 	if !ok || err != nil || version < 1 {
-		return fmt.Errorf("read format of data directory: %s does not say which format it is; is %s a data directory of hawser?", path, s.root)
+		return fmt.Errorf("read format of data directory: %s does not say which format it is; is %s a data directory of hawser?",
+			path, s.root)
 	}
 	if version > formatVersion {
-		return fmt.Errorf("data directory %s has format %d and this version of hawser reads up to %d: start the newer version that wrote it", s.root, version, formatVersion)
+		return fmt.Errorf("data directory %s has format %d and this version of hawser reads up to %d: "+
+			"start the newer version that wrote it", s.root, version, formatVersion)
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ func (s *Store) namesLeft() error {
 		return nil //nolint:nilerr // the write itself will tell
 	}
 	if kept := min(namesKept, total/8); free < kept {
-		return fmt.Errorf("%w: the volume of %s takes only %d more files (inodes), and the last %d are kept for metadata; remove files or use a volume with more, and writes go on by themselves",
+		return fmt.Errorf("%w: the volume of %s takes only %d more files (inodes), and the last %d are kept for metadata; "+
+			"remove files or use a volume with more, and writes go on by themselves",
 			store.ErrNoRoom, s.root, free, kept)
 	}
 	return nil
@@ -55,7 +56,8 @@ func (s *Store) Room(n int64) error {
 	kept := min(roomKept, total/8)
 	if free-kept < n {
 		s.room.Store(0)
-		return fmt.Errorf("%w: %d MiB of the volume of %s are free and the last %d MiB are kept for metadata; free or add space, and writes go on by themselves",
+		return fmt.Errorf("%w: %d MiB of the volume of %s are free and the last %d MiB are kept for metadata; "+
+			"free or add space, and writes go on by themselves",
 			store.ErrNoRoom, free>>20, s.root, kept>>20)
 	}
 	if err := s.namesLeft(); err != nil {
