@@ -125,7 +125,8 @@ func (w *producing) writable(in *kmsg.ProduceRequestTopic) (*meta.Topic, error) 
 	return t, nil
 }
 
-func (w *producing) partition(ctx context.Context, t *meta.Topic, in *kmsg.ProduceRequestTopicPartition, err error, at int) kmsg.ProduceResponseTopicPartition {
+func (w *producing) partition(ctx context.Context, t *meta.Topic, in *kmsg.ProduceRequestTopicPartition, err error,
+	at int) kmsg.ProduceResponseTopicPartition {
 	out := kmsg.NewProduceResponseTopicPartition()
 	out.Partition, out.BaseOffset = in.Partition, -1
 	var p *partition.Partition
@@ -179,13 +180,15 @@ func (w *producing) fail(out *kmsg.ProduceResponseTopicPartition, p *partition.P
 // checkRecords is what the request's version says of the batch; the partition checks the rest.
 func (w *producing) checkRecords(records []byte) error {
 	if len(records) == 0 {
-		return kafka.Errorf(kafka.InvalidRecord, "Produce requests with version %d must have exactly one record batch per partition", w.version)
+		return kafka.Errorf(kafka.InvalidRecord, "Produce requests with version %d must have exactly one record batch per partition",
+			w.version)
 	}
 	first, rest, err := batch.Split(records)
 	var old batch.ErrMagic
 	switch {
 	case errors.As(err, &old):
-		return kafka.Errorf(kafka.InvalidRecord, "Produce requests with version %d are only allowed to contain record batches with magic version 2", w.version)
+		return kafka.Errorf(kafka.InvalidRecord,
+			"Produce requests with version %d are only allowed to contain record batches with magic version 2", w.version)
 	case errors.Is(err, batch.ErrShort):
 		return kafka.Errorf(kafka.InvalidRecord, "Record batch is cut short: %d bytes are not all of it.", len(records))
 	case errors.Is(err, batch.ErrHeader):
@@ -195,9 +198,11 @@ func (w *producing) checkRecords(records []byte) error {
 	case err != nil:
 		return kafka.Errorf(kafka.CorruptMessage, "Record batch is corrupt: %v.", err)
 	case len(rest) > 0:
-		return kafka.Errorf(kafka.InvalidRecord, "Produce requests with version %d are only allowed to contain exactly one record batch per partition", w.version)
+		return kafka.Errorf(kafka.InvalidRecord,
+			"Produce requests with version %d are only allowed to contain exactly one record batch per partition", w.version)
 	case w.version < 7 && first.Codec() == batch.CodecZstd:
-		return kafka.Errorf(kafka.UnsupportedCompressionType, "Produce requests with version %d are not allowed to use ZStandard compression", w.version)
+		return kafka.Errorf(kafka.UnsupportedCompressionType,
+			"Produce requests with version %d are not allowed to use ZStandard compression", w.version)
 	}
 	return nil
 }

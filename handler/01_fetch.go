@@ -71,7 +71,8 @@ func (part *fetchPart) sent() fetchSent {
 	if part.err != nil {
 		return fetchSent{highWatermark: -1, logStart: -1, bytes: part.size(), telling: code(part.err) != 0}
 	}
-	return fetchSent{highWatermark: part.ans.Offsets.HighWatermark, logStart: part.ans.Offsets.LogStart, bytes: part.size(), telling: part.ans.Diverging}
+	o := part.ans.Offsets
+	return fetchSent{highWatermark: o.HighWatermark, logStart: o.LogStart, bytes: part.size(), telling: part.ans.Diverging}
 }
 
 // resolveAll finds the partitions that the caller may read. Those of a topic stand together as a rule.

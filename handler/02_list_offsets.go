@@ -72,7 +72,8 @@ func (c *call) readable(name string, op kmsg.ACLOperation) (*meta.Topic, error) 
 	return c.topicOf(name, kafka.TopicID{}, byName)
 }
 
-func (c *call) listOffset(ctx context.Context, rq *kmsg.ListOffsetsRequest, t *meta.Topic, in *kmsg.ListOffsetsRequestTopicPartition, err error, again bool) kmsg.ListOffsetsResponseTopicPartition {
+func (c *call) listOffset(ctx context.Context, rq *kmsg.ListOffsetsRequest, t *meta.Topic, in *kmsg.ListOffsetsRequestTopicPartition,
+	err error, again bool) kmsg.ListOffsetsResponseTopicPartition {
 	out := kmsg.NewListOffsetsResponseTopicPartition()
 	out.Partition = in.Partition
 	var found commitlog.TimedOffset

@@ -77,7 +77,8 @@ func offsetFetchDenied(in kmsg.OffsetFetchRequestTopic, err error) kmsg.OffsetFe
 	return out
 }
 
-func (c *call) offsetFetchGroup(ctx context.Context, rq *kmsg.OffsetFetchRequest, group *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
+func (c *call) offsetFetchGroup(ctx context.Context, rq *kmsg.OffsetFetchRequest,
+	group *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
 	if !c.groupAllowed(kmsg.ACLOperationDescribe, group.Group) {
 		out := kmsg.NewOffsetFetchResponseGroup()
 		out.Group, out.ErrorCode = group.Group, code(errGroupDenied)

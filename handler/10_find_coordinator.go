@@ -17,7 +17,8 @@ const (
 // FindCoordinator, key 10, versions 0-6. Says who coordinates a group or a transactional id.
 //
 //	It is this broker, at the listener that the request came in on.
-//	v1 transactional ids. v3 flexible encoding. v4 several keys. v5 TRANSACTION_ABORTABLE (KIP-890). v6 share groups (KIP-932), not offered.
+//	v1 transactional ids. v3 flexible encoding. v4 several keys. v5 TRANSACTION_ABORTABLE (KIP-890).
+//	v6 share groups (KIP-932), not offered.
 func findCoordinator(_ context.Context, c *call, rq *kmsg.FindCoordinatorRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrFindCoordinatorResponse()
 	if c.version >= 4 {

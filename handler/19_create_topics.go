@@ -45,7 +45,8 @@ func createTopics(ctx context.Context, c *call, rq *kmsg.CreateTopicsRequest) (k
 		case times[in.Topic] > 1:
 			err = kafka.Errorf(kafka.InvalidRequest, "Duplicate topic name.")
 		case total > createPartitionsMax:
-			err = kafka.Errorf(kafka.PolicyViolation, "Excessively large number of partitions per request: at most %d.", createPartitionsMax)
+			err = kafka.Errorf(kafka.PolicyViolation, "Excessively large number of partitions per request: at most %d.",
+				createPartitionsMax)
 		default:
 			t, err = c.createTopic(ctx, in, rq.ValidateOnly)
 		}
@@ -108,10 +109,12 @@ func splitConfigs(list []kmsg.CreateTopicsRequestTopicConfig) (configs, mirror m
 	return configs, mirror, nil
 }
 
-func (c *call) createMirror(ctx context.Context, in *kmsg.CreateTopicsRequestTopic, configs, mirror map[string]string, validateOnly bool) (*meta.Topic, error) {
+func (c *call) createMirror(ctx context.Context, in *kmsg.CreateTopicsRequestTopic, configs, mirror map[string]string,
+	validateOnly bool) (*meta.Topic, error) {
 	for name := range mirror {
 		if name != MirrorLinkConfig && name != MirrorSourceConfig {
-			return nil, kafka.Errorf(kafka.InvalidConfig, "Config %s cannot be set when a topic is created: only %s and %s can.", name, MirrorLinkConfig, MirrorSourceConfig)
+			return nil, kafka.Errorf(kafka.InvalidConfig, "Config %s cannot be set when a topic is created: only %s and %s can.",
+				name, MirrorLinkConfig, MirrorSourceConfig)
 		}
 	}
 	switch {
@@ -126,7 +129,8 @@ func (c *call) createMirror(ctx context.Context, in *kmsg.CreateTopicsRequestTop
 	case !c.clusterAllowed(kmsg.ACLOperationAlter) || !c.clusterAllowed(kmsg.ACLOperationAlterConfigs):
 		return nil, errClusterDenied
 	}
-	spec := NewMirror{Topic: in.Topic, Link: mirror[MirrorLinkConfig], SourceTopic: mirror[MirrorSourceConfig], ReplicationFactor: in.ReplicationFactor, Configs: configs}
+	spec := NewMirror{Topic: in.Topic, Link: mirror[MirrorLinkConfig], SourceTopic: mirror[MirrorSourceConfig],
+		ReplicationFactor: in.ReplicationFactor, Configs: configs}
 	if validateOnly {
 		return c.Mirrors.Validate(ctx, spec)
 	}
@@ -155,9 +159,11 @@ func (c *call) counts(in *kmsg.CreateTopicsRequestTopic) (int32, int16, error) {
 	}
 	switch {
 	case factor <= 0:
-		return 0, 0, kafka.Errorf(kafka.InvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value.")
+		return 0, 0, kafka.Errorf(kafka.InvalidReplicationFactor,
+			"Replication factor must be larger than 0, or -1 to use the default value.")
 	case factor > 1:
-		return 0, 0, kafka.Errorf(kafka.InvalidReplicationFactor, "Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only 1 broker(s) are registered.", factor, factor)
+		return 0, 0, kafka.Errorf(kafka.InvalidReplicationFactor, "Unable to replicate the partition %d time(s): "+
+			"The target replication factor of %d cannot be reached because only 1 broker(s) are registered.", factor, factor)
 	case count <= 0:
 		return 0, 0, kafka.Errorf(kafka.InvalidPartitions, "Number of partitions was set to an invalid non-positive value.")
 	}
@@ -168,14 +174,16 @@ func (c *call) counts(in *kmsg.CreateTopicsRequestTopic) (int32, int16, error) {
 func (c *call) assigned(in *kmsg.CreateTopicsRequestTopic) (int32, int16, error) {
 	switch {
 	case in.ReplicationFactor != -1:
-		return 0, 0, kafka.Errorf(kafka.InvalidRequest, "A manual partition assignment was specified, but replication factor was not set to -1.")
+		return 0, 0, kafka.Errorf(kafka.InvalidRequest,
+			"A manual partition assignment was specified, but replication factor was not set to -1.")
 	case in.NumPartitions != -1:
 		return 0, 0, kafka.Errorf(kafka.InvalidRequest, "A manual partition assignment was specified, but numPartitions was not set to -1.")
 	}
 	seen := map[int32]bool{}
 	for _, a := range in.ReplicaAssignment {
 		if seen[a.Partition] {
-			return 0, 0, kafka.Errorf(kafka.InvalidReplicaAssignment, "Found multiple manual partition assignments for partition %d", a.Partition)
+			return 0, 0, kafka.Errorf(kafka.InvalidReplicaAssignment, "Found multiple manual partition assignments for partition %d",
+				a.Partition)
 		}
 		seen[a.Partition] = true
 		if err := c.checkReplicas(a.Replicas); err != nil {
@@ -197,11 +205,13 @@ func (c *call) checkReplicas(nodes []int32) error {
 	}
 	for _, node := range nodes {
 		if node != c.NodeID {
-			return kafka.Errorf(kafka.InvalidReplicaAssignment, "The manual partition assignment includes broker %d, but no such broker is registered.", node)
+			return kafka.Errorf(kafka.InvalidReplicaAssignment,
+				"The manual partition assignment includes broker %d, but no such broker is registered.", node)
 		}
 	}
 	if len(nodes) > 1 {
-		return kafka.Errorf(kafka.InvalidReplicaAssignment, "The manual partition assignment includes the broker %d more than once.", c.NodeID)
+		return kafka.Errorf(kafka.InvalidReplicaAssignment, "The manual partition assignment includes the broker %d more than once.",
+			c.NodeID)
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ func initProducerID(ctx context.Context, c *call, rq *kmsg.InitProducerIDRequest
 	resp := kmsg.NewPtrInitProducerIDResponse()
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
 	switch {
-	case rq.TransactionalID == nil && !c.clusterAllowed(kmsg.ACLOperationIdempotentWrite) && !c.allowedSomewhere(kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTopic):
+	case rq.TransactionalID == nil && !c.clusterAllowed(kmsg.ACLOperationIdempotentWrite) &&
+		!c.allowedSomewhere(kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTopic):
 		resp.ErrorCode = code(errClusterDenied)
 	case rq.TransactionalID != nil && c.version >= 3 && (rq.ProducerID == -1) != (rq.ProducerEpoch == -1):
 		resp.ErrorCode = int16(kafka.InvalidRequest) // both or neither

@@ -34,7 +34,8 @@ func offsetForLeaderEpoch(_ context.Context, c *call, rq *kmsg.OffsetForLeaderEp
 	return resp, nil
 }
 
-func (c *call) epochEnd(t *meta.Topic, in *kmsg.OffsetForLeaderEpochRequestTopicPartition, err error) kmsg.OffsetForLeaderEpochResponseTopicPartition {
+func (c *call) epochEnd(t *meta.Topic, in *kmsg.OffsetForLeaderEpochRequestTopicPartition,
+	err error) kmsg.OffsetForLeaderEpochResponseTopicPartition {
 	out := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 	out.Partition, out.LeaderEpoch, out.EndOffset = in.Partition, -1, -1
 	if err == nil {
@@ -42,7 +43,8 @@ func (c *call) epochEnd(t *meta.Topic, in *kmsg.OffsetForLeaderEpochRequestTopic
 		if err = openErr; err == nil {
 			var epoch kafka.LeaderEpoch
 			var end kafka.Offset
-			if epoch, end, err = p.OffsetForLeaderEpoch(kafka.LeaderEpoch(in.CurrentLeaderEpoch), kafka.LeaderEpoch(in.LeaderEpoch)); err == nil {
+			epoch, end, err = p.OffsetForLeaderEpoch(kafka.LeaderEpoch(in.CurrentLeaderEpoch), kafka.LeaderEpoch(in.LeaderEpoch))
+			if err == nil {
 				out.LeaderEpoch, out.EndOffset = int32(epoch), int64(end)
 			}
 		}

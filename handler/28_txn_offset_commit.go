@@ -9,7 +9,8 @@ import (
 
 // TxnOffsetCommit, key 28, versions 0-5. Commits a group's offsets within a transaction. Offsets of mirror topics may be committed.
 //
-//	v2 leader epochs. v3 flexible encoding, the member (KIP-447). v4 TRANSACTION_ABORTABLE. v5 adds the offsets to the transaction by itself (KIP-890).
+//	v2 leader epochs. v3 flexible encoding, the member (KIP-447). v4 TRANSACTION_ABORTABLE.
+//	v5 adds the offsets to the transaction by itself (KIP-890).
 func txnOffsetCommit(ctx context.Context, c *call, rq *kmsg.TxnOffsetCommitRequest) (kmsg.Response, error) {
 	var refuse error
 	switch {

@@ -9,7 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// DescribeConfigs, key 32, versions 1-4. Shows configs of topics, brokers, groups and client-metrics subscriptions, and where each value comes from.
+// DescribeConfigs, key 32, versions 1-4. Shows configs of topics, brokers, groups and client-metrics subscriptions, and where
+// each value comes from.
 //
 //	A null or empty list of names means all. Sensitive values are null. Mirror topics have read-only entries
 //	hawser.mirror.*: link, source topic, state, lag, error.

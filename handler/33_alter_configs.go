@@ -67,7 +67,7 @@ func twiceError(times int) error {
 var errValidated = kafka.Errorf(kafka.None, "only validated")
 
 // alter changes what was set of a resource's configs.
-func (c *call) alter(ctx context.Context, r resource, validateOnly bool, change func(map[string]string) (map[string]string, error)) error {
+func (c *call) alter(ctx context.Context, r resource, validateOnly bool, change ConfigChange) error {
 	var err error
 	switch r.kind {
 	case kmsg.ConfigResourceTypeTopic:
@@ -98,7 +98,7 @@ func (c *call) alterLogger(broker string) error {
 	return kafka.Errorf(kafka.InvalidConfig, "There are no loggers here whose level could be changed.")
 }
 
-func (c *call) alterTopic(ctx context.Context, name string, validateOnly bool, change func(map[string]string) (map[string]string, error)) error {
+func (c *call) alterTopic(ctx context.Context, name string, validateOnly bool, change ConfigChange) error {
 	t, err := c.alterableTopic(name)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (c *call) alterableTopic(name string) (*meta.Topic, error) {
 	return t, nil
 }
 
-func (c *call) alterBroker(ctx context.Context, name string, validateOnly bool, change func(map[string]string) (map[string]string, error)) error {
+func (c *call) alterBroker(ctx context.Context, name string, validateOnly bool, change ConfigChange) error {
 	if !c.clusterAllowed(kmsg.ACLOperationAlterConfigs) {
 		return errClusterDenied
 	}
@@ -152,14 +152,14 @@ func (c *call) alterBroker(ctx context.Context, name string, validateOnly bool, 
 
 // AlterBroker replaces what was set of a broker's configs ("" is the defaults of all) by
 // what change makes of it. That the caller may was checked.
-func (s *Server) AlterBroker(ctx context.Context, name string, validateOnly bool, change func(map[string]string) (map[string]string, error)) error {
+func (s *Server) AlterBroker(ctx context.Context, name string, validateOnly bool, change ConfigChange) error {
 	if err := s.changeBroker(ctx, name, validateOnly, change); !errors.Is(err, errValidated) {
 		return err
 	}
 	return nil
 }
 
-func (s *Server) changeBroker(ctx context.Context, name string, validateOnly bool, change func(map[string]string) (map[string]string, error)) error {
+func (s *Server) changeBroker(ctx context.Context, name string, validateOnly bool, change ConfigChange) error {
 	if err := s.brokerResource(name); err != nil {
 		return err
 	}
@@ -193,11 +193,14 @@ func changeable(names []string, everyBroker bool) error {
 		switch listener := config.ListenerOf(name); {
 		case !ok:
 		case key.Fixed:
-			return kafka.Errorf(kafka.InvalidRequest, "Cannot update these configs dynamically: %s. Set it in the configuration file and start the broker again.", name)
+			return kafka.Errorf(kafka.InvalidRequest,
+				"Cannot update these configs dynamically: %s. Set it in the configuration file and start the broker again.", name)
 		case listener == "" && config.OnlyPerListener(name):
-			return kafka.Errorf(kafka.InvalidRequest, "These security configs can be dynamically updated only per-listener using the listener prefix: %s. Set listener.name.NAME.%s.", name, name)
+			return kafka.Errorf(kafka.InvalidRequest, "These security configs can be dynamically updated only per-listener "+
+				"using the listener prefix: %s. Set listener.name.NAME.%s.", name, name)
 		case everyBroker && config.OnlyPerListener(key.Name):
-			return kafka.Errorf(kafka.InvalidRequest, "Cannot update these configs at default cluster level, broker id must be specified: %s.", name)
+			return kafka.Errorf(kafka.InvalidRequest,
+				"Cannot update these configs at default cluster level, broker id must be specified: %s.", name)
 		}
 	}
 	return nil

@@ -49,11 +49,13 @@ func (c *call) growTopic(ctx context.Context, in *kmsg.CreatePartitionsRequestTo
 	case more == 0:
 		return kafka.Errorf(kafka.InvalidPartitions, "Topic already has %d partition(s).", t.Partitions)
 	case more < 0:
-		return kafka.Errorf(kafka.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", t.Name, t.Partitions, in.Count)
+		return kafka.Errorf(kafka.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.",
+			t.Name, t.Partitions, in.Count)
 	case more > createPartitionsMax:
 		return kafka.Errorf(kafka.InvalidPartitions, "At most %d partitions can be added at once.", createPartitionsMax)
 	case in.Assignment != nil && int64(len(in.Assignment)) != more:
-		return kafka.Errorf(kafka.InvalidReplicaAssignment, "Attempted to add %d additional partition(s), but only %d assignment(s) were specified.", more, len(in.Assignment))
+		return kafka.Errorf(kafka.InvalidReplicaAssignment,
+			"Attempted to add %d additional partition(s), but only %d assignment(s) were specified.", more, len(in.Assignment))
 	}
 	for _, a := range in.Assignment {
 		if err := c.checkReplicas(a.Replicas); err != nil {

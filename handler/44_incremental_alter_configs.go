@@ -53,7 +53,8 @@ func (c *call) alterIncrementally(ctx context.Context, r resource, ops []configO
 		case r.kind != kmsg.ConfigResourceTypeTopic || !strings.HasPrefix(op.Name, MirrorConfigPrefix):
 			rest = append(rest, op)
 		case op.Name != MirrorOrderConfig:
-			return kafka.Errorf(kafka.InvalidConfig, "Config %s only describes the mirror: it cannot be set. Orders are given with %s.", op.Name, MirrorOrderConfig)
+			return kafka.Errorf(kafka.InvalidConfig, "Config %s only describes the mirror: it cannot be set. Orders are given with %s.",
+				op.Name, MirrorOrderConfig)
 		case op.Op != kmsg.IncrementalAlterConfigOpSet:
 			return kafka.Errorf(kafka.InvalidRequest, "%s can only be set: it is an order, not a value that stays.", MirrorOrderConfig)
 		default:
@@ -108,7 +109,8 @@ func applyOps(set map[string]string, ops []configOp, table *config.Table, inEffe
 			delete(set, op.Name)
 		case kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
 			if !known || key.Type != config.List {
-				return nil, kafka.Errorf(kafka.InvalidConfig, "Can't append to or subtract from key %s because its type is not LIST.", op.Name)
+				return nil, kafka.Errorf(kafka.InvalidConfig, "Can't append to or subtract from key %s because its type is not LIST.",
+					op.Name)
 			}
 			now, ok := set[op.Name]
 			if !ok {

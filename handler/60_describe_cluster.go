@@ -18,7 +18,8 @@ func describeCluster(_ context.Context, c *call, rq *kmsg.DescribeClusterRequest
 	resp.ClusterID, resp.ControllerID, resp.EndpointType = c.ClusterID, c.NodeID, rq.EndpointType
 	resp.ClusterAuthorizedOperations = noAuthorizedOps
 	if c.version >= 1 && rq.EndpointType != endpointBrokers {
-		err := kafka.Errorf(kafka.MismatchedEndpointType, "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER.")
+		err := kafka.Errorf(kafka.MismatchedEndpointType,
+			"The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER.")
 		resp.ErrorCode, resp.ErrorMessage = code(err), kafka.MessageOf(err)
 		resp.ClusterID, resp.ControllerID, resp.EndpointType = "", -1, endpointBrokers
 		return resp, nil

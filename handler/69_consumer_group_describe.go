@@ -25,7 +25,8 @@ func consumerGroupDescribe(ctx context.Context, c *call, rq *kmsg.ConsumerGroupD
 	for i := range resp.Groups {
 		out := &resp.Groups[i]
 		if !c.mayDescribeMembers(out.Members) {
-			*out = hiddenGroup(out.Group, kafka.Errorf(kafka.TopicAuthorizationFailed, "The group has described topic(s) that the client is not authorized to describe."))
+			*out = hiddenGroup(out.Group, kafka.Errorf(kafka.TopicAuthorizationFailed,
+				"The group has described topic(s) that the client is not authorized to describe."))
 		}
 		out.AuthorizedOperations = noAuthorizedOps
 		if rq.IncludeAuthorizedOperations && out.ErrorCode == 0 {

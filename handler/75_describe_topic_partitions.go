@@ -61,8 +61,9 @@ func cursorAt(topic string, partition int32) *kmsg.DescribeTopicPartitionsRespon
 }
 
 // topicPage describes at most room partitions of a topic; next is where to go on in it, nil if it is done.
-func (c *call) topicPage(name string, from, room int32) (kmsg.DescribeTopicPartitionsResponseTopic, *kmsg.DescribeTopicPartitionsResponseNextCursor) {
-	out := kmsg.NewDescribeTopicPartitionsResponseTopic()
+func (c *call) topicPage(name string, from, room int32) (out kmsg.DescribeTopicPartitionsResponseTopic,
+	next *kmsg.DescribeTopicPartitionsResponseNextCursor) {
+	out = kmsg.NewDescribeTopicPartitionsResponseTopic()
 	out.Topic, out.AuthorizedOperations = &name, noAuthorizedOps
 	var t *meta.Topic
 	err := kafka.CheckTopicName(name)

@@ -91,7 +91,8 @@ func aboutConfigs(o *event.Order, rq kmsg.Request) bool {
 func aboutOthers(rq kmsg.Request) bool {
 	switch rq.(type) {
 	case *kmsg.CreateACLsRequest, *kmsg.DeleteACLsRequest, *kmsg.DeleteGroupsRequest, *kmsg.OffsetDeleteRequest,
-		*kmsg.AlterClientQuotasRequest, *kmsg.AlterUserSCRAMCredentialsRequest, *kmsg.ElectLeadersRequest, *kmsg.AlterPartitionAssignmentsRequest:
+		*kmsg.AlterClientQuotasRequest, *kmsg.AlterUserSCRAMCredentialsRequest, *kmsg.ElectLeadersRequest,
+		*kmsg.AlterPartitionAssignmentsRequest:
 		return true
 	}
 	return false

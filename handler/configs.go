@@ -183,7 +183,8 @@ func (s *Server) brokerResource(name string) error {
 }
 
 func errResourceType(kind kmsg.ConfigResourceType) error {
-	return kafka.Errorf(kafka.InvalidRequest, "Resources of type %s have no configs here: only topics, brokers, groups and client-metrics subscriptions have.", kind)
+	return kafka.Errorf(kafka.InvalidRequest, "Resources of type %s have no configs here: "+
+		"only topics, brokers, groups and client-metrics subscriptions have.", kind)
 }
 
 // invalidConfigs makes the table's word on values that were set an answer.

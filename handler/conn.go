@@ -229,7 +229,8 @@ func (c *conn) reserve(bytes int) error {
 	ctx, cancel := context.WithTimeout(c.server.ctx, reserveTimeout)
 	defer cancel()
 	if err := c.server.memory.Acquire(ctx, int64(bytes)); err != nil {
-		return fmt.Errorf("no memory for the request within %v: %d bytes of requests are being read already (queued.max.request.bytes)", reserveTimeout, c.server.Settings.QueuedMaxBytes)
+		return fmt.Errorf("no memory for the request within %v: %d bytes of requests are being read already (queued.max.request.bytes)",
+			reserveTimeout, c.server.Settings.QueuedMaxBytes)
 	}
 	c.reserved += int64(bytes)
 	return nil
@@ -306,7 +307,8 @@ func (c *conn) answer(ctx context.Context, h wire.Header, rest []byte) error {
 	if err := c.login.check(h.Key, c.server.Now()); err != nil {
 		return err
 	}
-	call := &call{Server: c.server, listener: c.listener, conn: c, version: h.Version, clientID: h.ClientID, size: c.size, begun: time.Now()}
+	call := &call{Server: c.server, listener: c.listener, conn: c, version: h.Version, clientID: h.ClientID, size: c.size,
+		begun: time.Now()}
 	call.from = group.Client{Host: c.host, Principal: c.login.principal}
 	if h.ClientID != nil {
 		call.from.ID = *h.ClientID
@@ -333,7 +335,8 @@ func (c *conn) answer(ctx context.Context, h wire.Header, rest []byte) error {
 func (c *conn) run(ctx context.Context, row *api, call *call, rq kmsg.Request) (resp kmsg.Response, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			c.server.Logger.Error("BUG: a request's handler failed", "api", row.name, "version", call.version, "panic", r, "stack", string(debug.Stack()))
+			c.server.Logger.Error("BUG: a request's handler failed",
+				"api", row.name, "version", call.version, "panic", r, "stack", string(debug.Stack()))
 			resp, err = nil, fmt.Errorf("%s version %d: handler failed", row.name, call.version)
 		}
 	}()

@@ -98,6 +98,9 @@ type NewTopic struct {
 	Configs           map[string]string // only what was set
 }
 
+// ConfigChange makes what shall be set of what is. An error ends the update, and is what that returns.
+type ConfigChange = func(old map[string]string) (map[string]string, error)
+
 // Configs is what was set of broker and topic configs. The door knows tables,
 // defaults and sources; here is only where the values are kept.
 type Configs interface {
@@ -106,16 +109,16 @@ type Configs interface {
 	Broker() (node, cluster, static map[string]string)
 	// UpdateBroker replaces the dynamic configs of an entity ("" for the whole cluster, else the node id)
 	// by what change makes of them. An error of change ends it and is returned.
-	UpdateBroker(ctx context.Context, entity string, change func(map[string]string) (map[string]string, error)) error
+	UpdateBroker(ctx context.Context, entity string, change ConfigChange) error
 	// CheckBroker says what is wrong with dynamic configs of an entity beyond the table: a key store that cannot be read.
 	CheckBroker(entity string, wanted map[string]string) error
 	// Resource is what was set of the configs of a group or a client-metrics subscription; Resources names those
 	// of which something was set, sorted; UpdateResource changes it as UpdateBroker does.
 	Resource(kind kmsg.ConfigResourceType, name string) map[string]string
 	Resources(kind kmsg.ConfigResourceType) []string
-	UpdateResource(ctx context.Context, kind kmsg.ConfigResourceType, name string, change func(map[string]string) (map[string]string, error)) error
+	UpdateResource(ctx context.Context, kind kmsg.ConfigResourceType, name string, change ConfigChange) error
 	// UpdateTopic does the same with a topic's configs and puts them into effect.
-	UpdateTopic(ctx context.Context, id kafka.TopicID, change func(map[string]string) (map[string]string, error)) error
+	UpdateTopic(ctx context.Context, id kafka.TopicID, change ConfigChange) error
 }
 
 // LogDir is the directory that DescribeLogDirs shows.
@@ -128,9 +131,10 @@ type LogDir struct {
 // Mirrors and are never stored among the topic's configs.
 const (
 	MirrorConfigPrefix = "hawser.mirror."
-	MirrorLinkConfig   = MirrorConfigPrefix + "link"         // CreateTopics: the link's name makes the topic a mirror
-	MirrorSourceConfig = MirrorConfigPrefix + "source.topic" // CreateTopics: the source topic's name, where it is not the prefix and the mirror's
-	MirrorOrderConfig  = MirrorConfigPrefix + "order"        // IncrementalAlterConfigs: promote, failover, pause, resume, …
+	MirrorLinkConfig   = MirrorConfigPrefix + "link" // CreateTopics: the link's name makes the topic a mirror
+	// CreateTopics: the source topic's name, where it is not the prefix and the mirror's.
+	MirrorSourceConfig = MirrorConfigPrefix + "source.topic"
+	MirrorOrderConfig  = MirrorConfigPrefix + "order" // IncrementalAlterConfigs: promote, failover, pause, resume, …
 )
 
 // Mirrors is what the door must know of mirror topics; broker plugs link in.

@@ -94,7 +94,8 @@ func (sc *sessionCache) begin(rq *kmsg.FetchRequest, version int16, scratch *fet
 	defer sc.mu.Unlock()
 	if rq.SessionEpoch == sessionFirstEpoch || rq.SessionEpoch == sessionFinalEpoch {
 		sc.remove(sc.byID[rq.SessionID])
-		return &fetchPlan{parts: wants(rq), sent: scratch.sent, create: rq.SessionEpoch == sessionFirstEpoch && version >= 7, naming: mode}, nil
+		create := rq.SessionEpoch == sessionFirstEpoch && version >= 7
+		return &fetchPlan{parts: wants(rq), sent: scratch.sent, create: create, naming: mode}, nil
 	}
 	s := sc.byID[rq.SessionID]
 	switch {
@@ -126,7 +127,8 @@ func wants(rq *kmsg.FetchRequest) []fetchWant {
 	for _, topic := range rq.Topics {
 		for _, p := range topic.Partitions {
 			list = append(list, fetchWant{
-				fetchKey: fetchKey{topic.Topic, topic.TopicID, p.Partition}, offset: kafka.Offset(p.FetchOffset), maxBytes: p.PartitionMaxBytes,
+				fetchKey: fetchKey{topic.Topic, topic.TopicID, p.Partition},
+				offset:   kafka.Offset(p.FetchOffset), maxBytes: p.PartitionMaxBytes,
 				currentEpoch: kafka.LeaderEpoch(p.CurrentLeaderEpoch), lastEpoch: kafka.LeaderEpoch(p.LastFetchedEpoch),
 			})
 		}

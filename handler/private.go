@@ -60,7 +60,8 @@ func (c *call) peerAnswer(row peer.Row, rq *peer.Request, body []byte, err error
 	resp := rq.ResponseKind().(*peer.Answer)
 	resp.Cluster, resp.Body = c.ClusterID, body
 	if err == nil && len(resp.Body) > peer.BodyMax {
-		err = kafka.Errorf(kafka.MessageTooLarge, "The answer to %s has %d bytes, more than %d: ask for fewer topics at once.", row.Name, len(resp.Body), peer.BodyMax)
+		err = kafka.Errorf(kafka.MessageTooLarge, "The answer to %s has %d bytes, more than %d: ask for fewer topics at once.",
+			row.Name, len(resp.Body), peer.BodyMax)
 	}
 	if err != nil {
 		resp.Code, resp.Words, resp.Body = kafka.CodeOf(err), *kafka.MessageOf(err), nil
@@ -139,10 +140,12 @@ func (l *lentConn) Close() error {
 // mayAsk checks addressee and rights (rule R9).
 func (c *call) mayAsk(row peer.Row, rq *peer.Request) error {
 	if rq.Callee != "" && rq.Callee != c.ClusterID {
-		return kafka.Errorf(kafka.InconsistentClusterID, "This is cluster %s, not %s: check the link's bootstrap.servers.", c.ClusterID, rq.Callee)
+		return kafka.Errorf(kafka.InconsistentClusterID, "This is cluster %s, not %s: check the link's bootstrap.servers.",
+			c.ClusterID, rq.Callee)
 	}
 	if row.Cluster != kmsg.ACLOperationUnknown && !c.clusterAllowed(row.Cluster) {
-		return kafka.Errorf(kafka.ClusterAuthorizationFailed, "%s needs %s on cluster %s: allow it to the link's principal, %s.", row.Name, row.Cluster, c.ClusterID, c.from.Principal)
+		return kafka.Errorf(kafka.ClusterAuthorizationFailed, "%s needs %s on cluster %s: allow it to the link's principal, %s.",
+			row.Name, row.Cluster, c.ClusterID, c.from.Principal)
 	}
 	if row.Topic == kmsg.ACLOperationUnknown {
 		if len(rq.Topics) > 0 {
@@ -155,7 +158,9 @@ func (c *call) mayAsk(row peer.Row, rq *peer.Request) error {
 	}
 	for _, topic := range rq.Topics {
 		if !c.topicAllowed(row.Topic, topic) {
-			return kafka.Errorf(kafka.TopicAuthorizationFailed, "%s needs %s on topic '%s' of cluster %s: allow it to the link's principal, %s.", row.Name, row.Topic, topic, c.ClusterID, c.from.Principal)
+			return kafka.Errorf(kafka.TopicAuthorizationFailed,
+				"%s needs %s on topic '%s' of cluster %s: allow it to the link's principal, %s.",
+				row.Name, row.Topic, topic, c.ClusterID, c.from.Principal)
 		}
 	}
 	return nil

@@ -15,7 +15,8 @@ const waitingMax = time.Millisecond
 // waits reports whether answering a request of the key is waiting more than work.
 func waits(key int16) bool {
 	switch kmsg.Key(key) {
-	case kmsg.JoinGroup, kmsg.SyncGroup, kmsg.LeaveGroup, kmsg.ConsumerGroupHeartbeat, kmsg.OffsetCommit, kmsg.OffsetDelete, kmsg.DeleteGroups,
+	case kmsg.JoinGroup, kmsg.SyncGroup, kmsg.LeaveGroup, kmsg.ConsumerGroupHeartbeat,
+		kmsg.OffsetCommit, kmsg.OffsetDelete, kmsg.DeleteGroups,
 		kmsg.InitProducerID, kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.EndTxn, kmsg.WriteTxnMarkers, kmsg.TxnOffsetCommit,
 		kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.CreatePartitions, kmsg.DeleteRecords, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs,
 		kmsg.CreateACLs, kmsg.DeleteACLs, kmsg.AlterClientQuotas, kmsg.AlterUserSCRAMCredentials:

@@ -82,7 +82,7 @@ func (c *call) describeNamed(kind kmsg.ConfigResourceType, name string) ([]entry
 	return c.namedEntries(kind, name), nil
 }
 
-func (c *call) alterNamed(ctx context.Context, r resource, validateOnly bool, change func(map[string]string) (map[string]string, error)) error {
+func (c *call) alterNamed(ctx context.Context, r resource, validateOnly bool, change ConfigChange) error {
 	if err := c.mayNamed(kmsg.ACLOperationAlterConfigs, r.kind, r.name); err != nil {
 		return err
 	}

@@ -55,7 +55,8 @@ func (s *Server) Stats() Stats {
 		Produce: s.counters.produce.Read(), Fetch: s.counters.fetch.Read()}
 	for _, key := range s.table.keys() {
 		c := s.counters.apis[key]
-		stats.APIs = append(stats.APIs, APIStats{Name: s.table[key].name, Requests: c.requests.Load(), Busy: time.Duration(c.nanos.Load()), Throttled: time.Duration(c.throttled.Load())})
+		stats.APIs = append(stats.APIs, APIStats{Name: s.table[key].name, Requests: c.requests.Load(), Busy: time.Duration(c.nanos.Load()),
+			Throttled: time.Duration(c.throttled.Load())})
 	}
 	return stats
 }
