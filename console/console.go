@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-//go:embed page/index.html page/console.css page/console.js page/icon.svg
+//go:embed page
 var page embed.FS
 
 // files is what is served, and as what.
@@ -16,6 +16,7 @@ var files = map[string]struct{ name, contentType string }{
 	"/":                    {"page/index.html", "text/html; charset=utf-8"},
 	"/console/console.css": {"page/console.css", "text/css; charset=utf-8"},
 	"/console/console.js":  {"page/console.js", "text/javascript; charset=utf-8"},
+	"/console/orders.js":   {"page/orders.js", "text/javascript; charset=utf-8"},
 	"/console/icon.svg":    {"page/icon.svg", "image/svg+xml"},
 }
 

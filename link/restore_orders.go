@@ -94,7 +94,7 @@ func (o *ordering) planRestores(ctx context.Context, img *meta.Image, names []st
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				o.refusal[m.topic.ID] = fmt.Errorf("Topic '%s' cannot be restored now: %s", name, words(err))
+				o.refusal[m.topic.ID] = fmt.Errorf("Topic '%s' cannot be restored now: %s", name, peerWords(err))
 				o.strangers[name] = faultOf(err) == peerRefused && kafka.CodeOf(err) == kafka.UnknownTopicOrPartition
 				return nil
 			}

@@ -96,7 +96,7 @@ func (r *running) checkReverse(ctx context.Context, m topicMirror) ([]OpenTransa
 	rq := peer.FreezeRequest{Turn: plan.TurnID(m.topic.ID, m.rec.Turns+1), Topic: m.rec.SourceTopicID, Mirror: m.topic.ID, MirrorName: m.topic.Name, Validate: true}
 	answer, err := ask(ctx, r, peer.Freeze, m.rec.SourceTopic, rq.Encode(), peer.DecodeFreezeAnswer)
 	if err != nil {
-		return nil, fmt.Errorf("Topic '%s' cannot be reversed now: %s", m.topic.Name, words(err))
+		return nil, fmt.Errorf("Topic '%s' cannot be reversed now: %s", m.topic.Name, peerWords(err))
 	}
 	if answer.Partitions != m.topic.Partitions {
 		return nil, fmt.Errorf("Topic '%s' cannot be reversed now: the source topic has %d partitions, the mirror %d.", m.topic.Name, answer.Partitions, m.topic.Partitions)
@@ -118,6 +118,14 @@ func words(err error) string {
 		return said.Message
 	}
 	return "the source cluster cannot be asked: " + err.Error() + "."
+}
+
+// peerWords is words for a refusal of the other cluster: what it says of its topic must not be taken for what this one says of its own.
+func peerWords(err error) string {
+	if faultOf(err) != peerRefused {
+		return words(err)
+	}
+	return "the other cluster says: " + words(err)
 }
 
 // orderWait bounds how long an order waits for what is left to be done of the turn before.

@@ -203,19 +203,10 @@ function drawParts(m, said) {
   return box;
 }
 
-// ordersFor is what may sensibly be ordered in a state; the server decides in any case.
-function ordersFor(status) {
-  if (status === "STOPPED") return [];
-  if (status === "PAUSED") return ["resume", "failover"];
-  if (status === "FAILED") return ["resume", "failover"];
-  if (status.startsWith("PENDING_")) return ["failover"];
-  return ["pause", "promote", "failover"];
-}
-
 function drawOrders(m) {
   const box = make("div", "orders");
-  for (const verb of ordersFor(m.mirror_status)) {
-    const button = make("button", "order" + (verb === "failover" || verb === "promote" ? " grave" : ""), verb);
+  for (const verb of ordersFor(m.mirror_status, bothWays(seen.links.find((l) => l.link_name === m.link_name)))) {
+    const button = make("button", "order" + (grave(verb) ? " grave" : ""), verb);
     button.type = "button";
     button.dataset.order = verb;
     button.dataset.of = key(m);
@@ -223,52 +214,6 @@ function drawOrders(m) {
     box.append(button);
   }
   return box;
-}
-
-// give asks what an order would do, asks the person, and gives it.
-async function give(verb, m) {
-  const path = seen.root + "/" + encodeURIComponent(m.link_name) + "/mirrors:" + verb;
-  const send = async (query) => {
-    const body = await call(path + query, { method: "POST", body: JSON.stringify({ mirror_topic_names: [m.mirror_topic_name] }) },
-      { "Content-Type": "application/json", "X-Hawser-Console": "1" }, 30000);
-    const one = body.data[0];
-    if (one.error_message) throw new Error(one.error_message);
-    return one;
-  };
-  try {
-    const would = await send("?validate_only=true");
-    const left = would.mirror_lags.reduce((sum, l) => sum + Math.max(l.lag, 0), 0);
-    const lines = [left === 0 ? "Nothing that is known of is left to copy." : count(left) + (left === 1 ? " record is" : " records are") + " not mirrored yet."];
-    if (would.mirror_lags.some((l) => l.lag < 0)) lines.push("The source is silent: what it has beyond that is not known.");
-    if (would.open_transactions) lines.push(count(would.open_transactions.length) + " open transactions would be aborted.");
-    lines.push(consequences[verb]);
-    if (!await confirmed(verb, m.mirror_topic_name, lines)) return;
-    await send("");
-    busy = "";
-  } catch (e) {
-    busy = verb + " " + m.mirror_topic_name + ": " + e.message;
-  }
-  drawn = "";
-  await once();
-}
-
-const consequences = {
-  failover: "Mirroring stops now and for good; producers may write to the topic.",
-  promote: "Mirroring stops for good once nothing is left to copy; producers may write to the topic then.",
-  pause: "Nothing more is read from the source until it is resumed.",
-  resume: "Mirroring goes on where it was.",
-};
-
-// confirmed asks the person; Escape and the first button mean no.
-function confirmed(verb, topic, lines) {
-  const dialog = $("ask");
-  $("ask-title").textContent = verb + " " + topic + "?";
-  $("ask-words").replaceChildren(...lines.map((line) => make("p", "", line)));
-  $("ask-yes").textContent = verb;
-  $("ask-yes").className = "order" + (verb === "failover" || verb === "promote" ? " grave" : "");
-  dialog.returnValue = "no";
-  dialog.showModal();
-  return new Promise((done) => dialog.addEventListener("close", () => done(dialog.returnValue === "yes"), { once: true }));
 }
 
 function drawEvents(now) {
@@ -342,6 +287,14 @@ function title(words, by, classes) {
 function drawLink(l, mirrors) {
   const card = make("article", "link");
   const head = make("div", "head", make("h2", "", l.link_name), badge(l.link_state), make("span", "quiet", remote(l)));
+  if (bothWays(l)) {
+    const button = make("button", "order", "restore a topic …");
+    button.type = "button";
+    button.title = "Make a topic of this cluster a mirror of the other one's, which was failed over";
+    button.dataset.restore = l.link_name;
+    button.dataset.id = "restore " + l.link_name;
+    head.append(button);
+  }
   card.append(head);
   if (l.link_error !== "NO_ERROR") card.append(make("p", "note", l.link_error + (l.link_error_message ? ": " + l.link_error_message : "")));
   const looks = past.get(l.link_name);
@@ -454,7 +407,11 @@ $("links").addEventListener("click", (e) => {
   if (button.dataset.sort) sorting = button.dataset.sort;
   if (button.dataset.order) {
     const m = seen.mirrors.find((one) => key(one) === button.dataset.of);
-    if (m) give(button.dataset.order, m);
+    if (m) give(button.dataset.order, m.link_name, m.mirror_topic_name);
+    return;
+  }
+  if (button.dataset.restore) {
+    restore(button.dataset.restore);
     return;
   }
   const mirror = button.dataset.mirror;

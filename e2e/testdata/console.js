@@ -1,7 +1,7 @@
-// A page's worth of DOM for the console, which runs in it against the broker at argv[2]. It opens the mirror argv[3], fails it over,
-// and prints what the page says before and after.
+// A page's worth of DOM for the console, which runs in it against the broker at argv[2]. It gives the order argv[3] to the topic argv[4], waits
+// until the page says argv[5], and prints what it says before and after.
 const fs = require("fs"), vm = require("vm");
-const [, , base, mirror] = process.argv;
+const [, , base, order, mirror, awaited] = process.argv;
 
 class Node {
   constructor(tag) { this.tag = tag; this.children = []; this.dataset = {}; this.listeners = {}; this.value = ""; this.hidden = tag === "login"; this.classList = { add() {}, remove() {} }; }
@@ -11,9 +11,10 @@ class Node {
   addEventListener(kind, act) { this.listeners[kind] = act; }
   closest(tag) { return this.tag === tag ? this : this.parent ? this.parent.closest(tag) : null; }
   focus() {}
-  showModal() { // a person who says yes
+  showModal() { // a person who says yes, or picks the topic
     asked.push(byId("ask-title").textContent + " " + byId("ask-words").textContent);
-    this.returnValue = "yes";
+    const pick = [...byId("ask-words").all()].find((n) => n.tag === "button" && n.value === "topic " + mirror);
+    this.returnValue = byId("ask-yes").hidden ? pick ? pick.value : "no" : "yes";
     setTimeout(() => this.listeners.close());
   }
   set textContent(text) { this.children = [String(text)]; }
@@ -44,14 +45,20 @@ const until = async (what, holds) => {
   console.log("never: " + what + ": " + byId("pulse").textContent + " " + says());
   process.exit(1);
 };
-const button = (about, value) => () => [...byId("links").all()].find((n) => n.tag === "button" && n.dataset[about] === value);
+const shown = (about, value) => [...byId("links").all()].find((n) => n.tag === "button" && (n.dataset[about] || "").endsWith(value));
 const click = (node) => byId("links").listeners.click({ target: node });
 (async () => {
-  click(await until("the mirror is shown", () => [...byId("links").all()].find((n) => n.tag === "button" && (n.dataset.mirror || "").endsWith("/" + mirror))));
-  const failover = await until("failover is offered", button("order", "failover"));
-  console.log("BEFORE " + says());
-  click(failover);
-  await until("one mirror is left", () => byId("tiles").textContent.includes("1 mirror topic "));
+  if (order === "restore") {
+    const restore = await until("restoring is offered", () => shown("restore", ""));
+    console.log("BEFORE " + says());
+    click(restore);
+  } else {
+    click(await until("the mirror is shown", () => shown("mirror", "/" + mirror)));
+    const button = await until(order + " is offered", () => shown("order", order));
+    console.log("BEFORE " + says());
+    click(button);
+  }
+  await until("the page says " + awaited, () => asked.length > 0 && says().includes(awaited));
   console.log("ASKED " + asked.join("|"));
   console.log("AFTER " + says());
   process.exit(0);
