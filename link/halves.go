@@ -241,7 +241,14 @@ func (r *running) greet(ctx context.Context, src Source, rec *meta.Link) error {
 	if r.src != src {
 		return nil
 	}
-	r.greeted, r.other = src, found
+	r.other = found
+	switch fault := faultOf(err); {
+	case err != nil && fault == peerUnreachable: // it is asked again: it may be a copy of this cluster
+	case err != nil && fault == peerNotHawser:
+		r.greeted, r.foreign = src, src
+	default:
+		r.greeted = src
+	}
 	r.wake()
 	switch {
 	case errors.As(err, &copied):

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -87,6 +88,28 @@ func TestBidirectionalHalvesAgreeOnOneID(t *testing.T) {
 	if _, err := r.Call(t.Context(), peer.Ask{Key: 31299}); faultOf(err) != peerRefused || kafka.CodeOf(err) != kafka.UnsupportedVersion {
 		t.Errorf("a key that nobody answers: %v", err)
 	}
+}
+
+// Rule P3: that the other cluster is a copy of this one shows also where it did not answer when it was first asked who it is.
+func TestP3_ACopyIsFoundThatWasSilentFirst(t *testing.T) {
+	r, other := newPair(t)
+	other.meta.Image().Cluster.Incarnation = r.meta.Image().Cluster.Incarnation
+	silent := true
+	r.source.change(func(s *fakeSource) {
+		s.asked = func(key peer.Key) error {
+			if key == peer.Hello && silent {
+				silent = false
+				return &source.Error{Class: source.Timeout, Err: errors.New("scripted silence")}
+			}
+			return nil
+		}
+	})
+	if _, err := r.links.Create(t.Context(), CreateSpec{Name: "l", Configs: fast()}); err != nil {
+		t.Fatal(err)
+	}
+	r.described("l", "the copy is found", func(i Info) bool {
+		return i.State == "FAILED" && i.Err == string(mirror.Misconfiguration) && strings.Contains(i.ErrText, "incarnation")
+	})
 }
 
 // Both halves made before either knows of the other, as two operators do it at the same moment.

@@ -68,6 +68,7 @@ type running struct {
 	lendErr  error         // why it should, but cannot
 	other    otherHalf     // what the other cluster last said of its half
 	greeted  Source        // the connection over which it did
+	foreign  Source        // the connection over which the other cluster showed that it is no hawser
 	assigned map[kafka.TopicPartition]assignment
 	faulty   map[kafka.TopicPartition]bool // partitions whose fetcher told of a fault
 	obstacle map[kafka.TopicID][]plan.Problem
