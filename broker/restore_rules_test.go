@@ -487,6 +487,79 @@ func TestT4_RestoreOverALinkThatWasMadeAgain(t *testing.T) {
 	same(t, a, b, "t", 2)
 }
 
+// Rules T6, T10: of a chain A, B, C the middle is gone, and the end was failed over. A is restored from it, as from its own mirror: that C's topic is a
+// copy of A's is known from B, which said so when C's mirror was made.
+func TestT6_T10_ASourceIsRestoredFromTheMirrorOfItsMirror(t *testing.T) {
+	t.Parallel()
+	a, b := twoSites(t)
+	c := newSite(t, "C")
+	set := func(name, value string) api.ConfigData { return api.ConfigData{Name: name, Value: &value} }
+	_, err := c.rest.CreateLink(within(t), rest.NewLink{Name: "ab", Body: api.CreateLinkRequest{SourceClusterID: b.b.ClusterID(), Configs: []api.ConfigData{
+		set("bootstrap.servers", b.b.KafkaAddress()), set("metadata.max.age.ms", "1000"), set("topic.config.sync.ms", "1000"),
+	}}})
+	c.must(err)
+	linkBoth("ac", a, c)
+	a.create("t", 2)
+	a.must(a.put("t", 2, 5, "all"))
+	b.mirror("t")
+	b.ends("t", 2, 5)
+	c.mirror("t")
+	c.ends("t", 2, 5)
+	restore := func(mode rest.Mode) api.AlteredMirror {
+		t.Helper()
+		done, err := a.rest.Order(within(t), "ac", "truncate-and-restore", api.AlterMirrorsRequest{MirrorTopicNames: []string{"t"}}, mode)
+		a.must(err)
+		return done[0]
+	}
+	if one := restore(rest.Do); one.ErrorMessage == nil || !strings.Contains(*one.ErrorMessage, "not STOPPED") {
+		t.Errorf("a restore from a mirror that follows: %+v", one)
+	}
+	b.must(b.b.Close(context.Background()))
+	c.mustOrder("failover", "t")
+	c.status("t", "STOPPED")
+	c.must(c.put("t", 2, 4, "only C"))
+	a.must(a.put("t", 2, 3, "only A"))
+	dry := restore(rest.ValidateOnly)
+	if dry.ErrorMessage != nil || dry.MessagesTruncated == nil || *dry.MessagesTruncated != 6 {
+		t.Errorf("the dry run says %+v", dry)
+	}
+	for _, part := range dry.PartitionLevelTruncationData {
+		if part.OffsetTruncatedTo != 5 || part.FullCopy {
+			t.Errorf("what both have stays: %+v", part)
+		}
+	}
+	if got, err := c.rest.Mirror(within(t), "ab", "t"); err != nil || got.MirrorStatus != "STOPPED" {
+		t.Errorf("a dry run left C's record at %+v, %v", got, err)
+	}
+	if one := restore(rest.Do); one.ErrorMessage != nil {
+		t.Fatal(*one.ErrorMessage)
+	}
+	a.ends("t", 2, 9)
+	same(t, a, c, "t", 2)
+	if got := a.values(a.quarantined("t"), 0); len(got) != 3 || !strings.Contains(got[0], "only A") {
+		t.Errorf("the quarantine has %q", got)
+	}
+	// C's topic is that of the link with A from now on, and the two change places like any others.
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		done, err := a.rest.Order(within(t), "ac", "reverse-and-start-mirror", api.AlterMirrorsRequest{MirrorTopicNames: []string{"t"}}, rest.Do)
+		a.must(err)
+		if done[0].ErrorMessage == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(*done[0].ErrorMessage)
+		}
+	}
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if err = a.put("t", 2, 1, "back"); err == nil {
+			break
+		}
+	}
+	a.must(err)
+	level(t, a, c, "t")
+	same(t, a, c, "t", 2)
+}
+
 // TestT4_NoRestoreWhereTheOriginIsAnother wants a new link to restore nothing that was not mirrored from this very topic.
 func TestT4_NoRestoreWhereTheOriginIsAnother(t *testing.T) {
 	t.Parallel()

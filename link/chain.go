@@ -85,7 +85,7 @@ func (r *running) refuseLoop(ctx context.Context, name, source string, configs m
 		return loop([]peer.Hop{{Cluster: img.Links[r.id].RemoteClusterID, Topic: source}, {Cluster: own, Topic: name}}, own, name)
 	}
 	link := img.Links[r.id]
-	if link == nil {
+	if link == nil || r.isForeign() { // an Apache Kafka mirrors nothing by itself
 		return nil
 	}
 	chain := r.ls.chainOf(ctx, link, source, peer.ChainMax)

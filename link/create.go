@@ -237,7 +237,7 @@ func withOrigin(topic *meta.Topic, m *meta.Mirror, cluster string) *meta.Topic {
 	kept := *topic
 	kept.Origin = nil
 	if !m.SourceTopicID.IsZero() && cluster != "" {
-		kept.Origin = &meta.Origin{Cluster: cluster, Topic: m.SourceTopicID, Name: m.SourceTopic, StoppedMs: m.StateMs, Withdrawn: m.Withdrawn}
+		kept.Origin = &meta.Origin{Cluster: cluster, Topic: m.SourceTopicID, Name: m.SourceTopic, StoppedMs: m.StateMs, Withdrawn: m.Withdrawn, Kin: m.Kin}
 	}
 	return &kept
 }

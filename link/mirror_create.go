@@ -178,7 +178,7 @@ func (r *running) readSource(ctx context.Context, set settings, spec MirrorSpec,
 	made.topic = &meta.Topic{ID: id, Name: name, Partitions: topic.Partitions, ReplicationFactor: replicas, Configs: merged(spec.Configs, synced), CreatedMs: now}
 	made.mirror = &meta.Mirror{
 		Topic: id, Link: r.id, SourceTopic: topic.Name, SourceTopicID: topic.ID, State: mirror.Active.String(), StateMs: now,
-		StartSpec: set.startSpec, Overrides: maps.Clone(spec.Configs),
+		StartSpec: set.startSpec, Overrides: maps.Clone(spec.Configs), Kin: r.askKin(ctx, topic.Name, topic.ID),
 	}
 	if plan.Compacts(made.topic.Configs["cleanup.policy"]) {
 		made.mirror.LevelMs = now // what is deleted from now on is missed if it is away for too long (rule T3)

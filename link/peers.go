@@ -69,6 +69,7 @@ var answers = map[peer.Key]func(*Links, context.Context, question) ([]byte, erro
 	peer.DescribeMirrors: (*Links).answerMirrors,
 	peer.Chain:           (*Links).answerChain,
 	peer.DescribeACLs:    (*Links).answerACLs,
+	peer.DescribeKin:     (*Links).answerKin,
 	peer.Freeze:          (*Links).answerFreeze,
 	peer.DescribeFreeze:  (*Links).answerDescribeFreeze,
 	peer.HandOver:        (*Links).answerHandOver,

@@ -28,12 +28,15 @@ func (ls *Links) namedTopic(q question) (*meta.Topic, error) {
 	return topic, nil
 }
 
-// pledgeFacts is a topic in link/plan's words.
-func pledgeFacts(img *meta.Image, topic *meta.Topic, link kafka.TopicID) plan.PledgeFacts {
+// pledgeFacts is a topic in link/plan's words, asked about over a link. kin is what was learnt of its kin beside what is stored.
+func pledgeFacts(img *meta.Image, topic *meta.Topic, link kafka.TopicID, kin []meta.Kin) plan.PledgeFacts {
 	rec := img.Mirrors[topic.ID]
-	f := plan.PledgeFacts{SideFacts: plan.SideFacts{Topic: topic.Name, State: mirror.Stopped}}
-	if rec != nil && rec.Withdrawn != nil {
-		f.Withdrawn = rec.Withdrawn.ID
+	f := plan.PledgeFacts{SideFacts: plan.SideFacts{Topic: topic.Name, State: mirror.Stopped}, Kin: planKin(withKin(kinOf(img, topic), kin...))}
+	if rec != nil {
+		f.SideFacts = sideFacts(newTopicMirror(rec, topic))
+		if rec.Withdrawn != nil {
+			f.Withdrawn = rec.Withdrawn.ID
+		}
 	}
 	if origin := topic.Origin; rec == nil && origin != nil { // its link is gone
 		if origin.Withdrawn != nil {
@@ -51,7 +54,7 @@ func pledgeFacts(img *meta.Image, topic *meta.Topic, link kafka.TopicID) plan.Pl
 		}
 		return f
 	}
-	f.SideFacts, f.Recorded, f.SourceTopicID = sideFacts(newTopicMirror(rec, topic)), true, rec.SourceTopicID
+	f.Recorded, f.SourceTopicID = true, rec.SourceTopicID
 	if l := img.Links[link]; l != nil {
 		f.SourceCluster = l.RemoteClusterID
 	}
@@ -68,14 +71,16 @@ func (ls *Links) answerPledge(ctx context.Context, q question) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ls.awaitStops(ctx, q.Link, q.Topics)
-	now := ls.env.Now().UnixMilli()
+	img := ls.awaitStops(ctx, q.Link, q.Topics)
+	now, asking := ls.env.Now().UnixMilli(), meta.Kin{Cluster: q.Caller, Topic: rq.Topic}
+	kin := ls.learnKin(ctx, img, topic, asking)
 	err = ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 		kept := img.Topics[topic.ID]
 		if kept == nil {
 			return nil, kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' was deleted.", topic.Name)
 		}
-		if err := plan.MayPledge(pledgeFacts(img, kept, q.Link), rq.Turn, rq.Topic, q.Caller); err != nil {
+		facts := pledgeFacts(img, kept, q.Link, kin)
+		if err := plan.MayPledge(facts, rq.Turn, rq.Topic, q.Caller); err != nil {
 			return nil, err
 		}
 		rec := img.Mirrors[topic.ID]
@@ -86,6 +91,12 @@ func (ls *Links) answerPledge(ctx context.Context, q question) ([]byte, error) {
 		if rec == nil {
 			rec = recordOf(kept, q.Link, now)
 		}
+		if !facts.Direct(rq.Topic, q.Caller) && facts.Related(rq.Topic, q.Caller) {
+			var err error
+			if rec, err = rehomed(img, kept, rec, asking, rq.Name, q.Link, kin); err != nil {
+				return nil, err
+			}
+		}
 		next := *rec
 		next.Pledge = &meta.Pledge{ID: rq.Turn, Topic: rq.Topic, Name: rq.Name, Cluster: q.Caller, SinceMs: now}
 		return append(changes, meta.PutMirror(&next)), nil
@@ -93,7 +104,7 @@ func (ls *Links) answerPledge(ctx context.Context, q question) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	img := ls.env.Metadata.Image()
+	img = ls.env.Metadata.Image()
 	answer := peer.PledgeAnswer{Topic: topic.ID, Partitions: topic.Partitions}
 	switch rec := img.Mirrors[topic.ID]; {
 	case rec != nil:
@@ -114,7 +125,7 @@ func recordOf(topic *meta.Topic, link kafka.TopicID, nowMs int64) *meta.Mirror {
 	o := topic.Origin
 	return &meta.Mirror{
 		Topic: topic.ID, Link: link, SourceTopic: o.Name, SourceTopicID: o.Topic, State: mirror.Stopped.String(), StateMs: o.StoppedMs,
-		Turns: nowMs, TurnsStopped: nowMs, Withdrawn: o.Withdrawn, // counted from the time on, no turn's id is given twice
+		Turns: nowMs, TurnsStopped: nowMs, Withdrawn: o.Withdrawn, Kin: o.Kin, // counted from the time on, no turn's id is given twice
 	}
 }
 

@@ -256,6 +256,7 @@ func (o *ordering) restoreRecord(img *meta.Image, id kafka.TopicID, found *plann
 	now := *m.rec
 	now.Link, now.SourceTopic, now.SourceTopicID = o.link.ID, found.source, found.sourceID
 	now.State, now.StateMs, now.Paused, now.Error, now.ErrorText = next.String(), nowMs, false, "", ""
+	now.Kin = withoutKin(kinOf(img, topic), o.link.RemoteClusterID, found.sourceID)
 	remember(&now, m.rec)
 	now.Turn = newTurn(&now, nowMs)
 	now.Turn.Restore, now.Turn.Release, now.Turn.Plain = true, true, img.Mirrors[id] == nil

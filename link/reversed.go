@@ -162,6 +162,7 @@ func (r *running) storeFrozen(ctx context.Context, rq peer.FreezeRequest) error 
 		}
 		rec.Link, rec.SourceTopic, rec.SourceTopicID = r.id, rq.MirrorName, rq.Mirror
 		rec.State, rec.StateMs, rec.Paused, rec.Error, rec.ErrorText = next.String(), now, false, "", ""
+		rec.Kin = withoutKin(kinOf(img, topic), link.RemoteClusterID, rq.Mirror)
 		remember(rec, old)
 		rec.LevelMs = now // it has all, and what the other side will delete comes later
 		rec.Turn = &meta.Turn{ID: rq.Turn, Paused: rq.Paused, Plain: old == nil, SinceMs: now}

@@ -37,8 +37,9 @@ type Origin struct {
 	Topic     kafka.TopicID `json:"topic"`
 	Name      string        `json:"name"`
 	StoppedMs int64         `json:"stopped_ms"` // Unix ms at which the mirror was stopped
-	// Withdrawn is as in Mirror.
+	// Withdrawn and Kin are as in Mirror.
 	Withdrawn *Pledge `json:"withdrawn,omitempty"`
+	Kin       []Kin   `json:"kin,omitempty"`
 }
 
 // Role is what a partition is open for. Stored by name.
@@ -171,6 +172,9 @@ type Mirror struct {
 	Error         string        `json:"error,omitempty"` // a mirror_topic_error name
 	ErrorText     string        `json:"error_text,omitempty"`
 	StartSpec     string        `json:"start_spec"` // mirror.start.offset.spec when it was made
+	// Kin are the topics, beside the source, whose history this one's is: what the source was copied from when the mirror was made, and
+	// what this one followed before. Each may be restored from this one, as from any mirror (rule T10). At most KinMax.
+	Kin []Kin `json:"kin,omitempty"`
 	// Turn is the reversal or restore that the topic is in or was in last; Turns counts those that it ordered itself.
 	Turn  *Turn `json:"turn,omitempty"`
 	Turns int64 `json:"turns,omitempty"`
@@ -194,6 +198,15 @@ type Mirror struct {
 	// Synced holds configs taken from the source, by Kafka's names; Overrides what was set on the mirror.
 	Overrides map[string]string `json:"overrides,omitempty"`
 }
+
+// Kin names a topic for ever: its id, and the cluster that gave it.
+type Kin struct {
+	Cluster string        `json:"cluster"`
+	Topic   kafka.TopicID `json:"topic"`
+}
+
+// KinMax bounds what is remembered of a topic's kin.
+const KinMax = 16
 
 // Recopy is a copy of a mirror's partitions beside them, which takes their places one by one (rule T3).
 type Recopy struct {

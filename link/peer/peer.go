@@ -27,6 +27,7 @@ const (
 	Lineage         Key = 31209 // which epochs, minted where, and where did you stop
 	Chain           Key = 31210 // where does this topic come from, over all clusters
 	DescribeACLs    Key = 31211 // which of your ACLs have you copied from me
+	DescribeKin     Key = 31212 // which topics' history is this topic's
 )
 
 // Row is what dispatch, ApiVersions and docs/protocol.md know of a key.
@@ -63,6 +64,7 @@ var rows = []Row{
 	{Key: Lineage, Name: "LinkLineage", Cluster: kmsg.ACLOperationAlter, Topic: kmsg.ACLOperationAlter, Doc: "epochs, stop points and checksums to compare two logs by"},
 	{Key: Chain, Name: "LinkChain", Topic: kmsg.ACLOperationDescribe, Half: WithoutHalf, Doc: "where a topic comes from, from cluster to cluster: no topic becomes a mirror of itself"},
 	{Key: DescribeACLs, Name: "LinkDescribeAcls", Cluster: kmsg.ACLOperationDescribe, Half: WithoutHalf, Doc: "the ACLs that were copied from the caller's cluster: they are not copied back"},
+	{Key: DescribeKin, Name: "LinkDescribeKin", Topic: kmsg.ACLOperationDescribe, Half: WithoutHalf, Doc: "the topics that a topic was copied from, over all clusters: each may be restored from its mirrors"},
 }
 
 // Rows lists the table, by key. It is a copy.

@@ -15,7 +15,7 @@ import (
 
 // Rule R9: what freezes, hands over, pledges or reads stop points takes ALTER on the topic and on the cluster.
 func TestR9_WhatChangesATopicTakesAlterOnItAndOnTheCluster(t *testing.T) {
-	reads := []Key{Hello, DescribeMirrors, Chain, DescribeACLs}
+	reads := []Key{Hello, DescribeMirrors, Chain, DescribeACLs, DescribeKin}
 	for i, row := range Rows() {
 		if i > 0 && rows[i-1].Key >= row.Key {
 			t.Errorf("%s is out of order", row.Name)
@@ -121,6 +121,10 @@ func TestEveryCutMessageIsRefused(t *testing.T) {
 	if got, err := DecodeACLsAnswer(acls.Encode()); err != nil || !reflect.DeepEqual(got, acls) {
 		t.Fatalf("read %+v, %v", got, err)
 	}
+	kin := KinAnswer{Topic: kafka.TopicID{7}, Kin: []Kin{{"c", kafka.TopicID{8}}, {"d", kafka.TopicID{9}}}}
+	if got, err := DecodeKinAnswer(kin.Encode()); err != nil || !reflect.DeepEqual(got, kin) {
+		t.Fatalf("read %+v, %v", got, err)
+	}
 	if _, err := DecodeChainRequest(ChainRequest{Depth: ChainMax + 1}.Encode()); !errors.Is(err, ErrMalformed) {
 		t.Errorf("a chain that is too deep: %v", err)
 	}
@@ -145,6 +149,7 @@ func TestEveryCutMessageIsRefused(t *testing.T) {
 		"after":   {MirrorsRequest{"m"}.Encode(), func(b []byte) error { _, err := DecodeMirrorsRequest(b); return err }},
 		"page":    {page.Encode(), func(b []byte) error { _, err := DecodeMirrorsAnswer(b); return err }},
 		"acls":    {acls.Encode(), func(b []byte) error { _, err := DecodeACLsAnswer(b); return err }},
+		"kin":     {kin.Encode(), func(b []byte) error { _, err := DecodeKinAnswer(b); return err }},
 		"connect": {offer.Encode(), func(b []byte) error { _, err := DecodeConnectRequest(b); return err }},
 		"wanted":  {want.Encode(), func(b []byte) error { _, err := DecodeConnectAnswer(b); return err }},
 		"request": {request().AppendTo(nil), func(b []byte) error { return NewRequest(Freeze).ReadFrom(b) }},
@@ -200,6 +205,9 @@ func FuzzMessages(f *testing.F) {
 			t.Errorf("%+v does not come back", m)
 		}
 		if m, err := DecodeACLsAnswer(b); err == nil && !bytes.Equal(m.Encode(), b) {
+			t.Errorf("%+v does not come back", m)
+		}
+		if m, err := DecodeKinAnswer(b); err == nil && !bytes.Equal(m.Encode(), b) {
 			t.Errorf("%+v does not come back", m)
 		}
 		if m, err := DecodeConnectRequest(b); err == nil && !bytes.Equal(m.Encode(), b) {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -240,7 +241,25 @@ type PledgeFacts struct {
 	SourceTopicID kafka.TopicID // of what it mirrored
 	SourceCluster string
 	Of            string // not Recorded: the cluster that it mirrored over another link, "" for none
+	Kin           []Kin  // the topics whose history this one's is, over however many clusters and links
 	Withdrawn     string // the last restore whose pledge an operator took back, "" for none
+}
+
+// Kin names a topic for ever: its id, and the cluster that gave it.
+type Kin struct {
+	Cluster string
+	Topic   kafka.TopicID
+}
+
+// Direct reports whether a topic is what this one mirrored over the link that the question came by.
+func (f PledgeFacts) Direct(topic kafka.TopicID, cluster string) bool {
+	return f.Recorded && f.SourceCluster == cluster && f.SourceTopicID == topic
+}
+
+// Related reports whether a topic has the history of this one: directly, or over clusters between them (rules T6, T10). It is told by
+// ids, which are never given again; where the two logs part is for their lineages to say, and for the checksums of the last batches.
+func (f PledgeFacts) Related(topic kafka.TopicID, cluster string) bool {
+	return f.Direct(topic, cluster) || slices.Contains(f.Kin, Kin{cluster, topic})
 }
 
 // Withdrawn reports whether the restore id is the one whose pledge an operator took back, or an earlier one of the same topic: a
@@ -264,13 +283,23 @@ func MayPledge(f PledgeFacts, id string, topic kafka.TopicID, cluster string) er
 	switch {
 	case Withdrawn(f.Withdrawn, id) && !plant.On("withdrawn-pledge-given"):
 		return kafka.Errorf(kafka.FencedStateEpoch, "An operator took the pledge of topic '%s' to this restore back, so it cannot go on. Fail the topic over that is being restored: nothing was removed from it yet, and it may be restored anew.", f.Topic)
+	case f.Related(topic, cluster) || f.Recorded && plant.On("pledge-to-anybody"):
+		return f.mayPledgeNow(id)
 	case !f.Recorded && f.Of != "":
-		// Only the direct peer's record says which topic its log is a copy of (rules T6, T10).
-		return kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' mirrored a topic of cluster %s over another cluster link, and a topic is restored only from its own mirror. To follow this one, keep what only the topic there has, delete that topic, and create it as a mirror of this one.", f.Topic, f.Of)
+		return kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' mirrored a topic of cluster %s over another cluster link, "+
+			"and that one is not known to be a copy of this topic of cluster %s. %s", f.Topic, f.Of, cluster, instead)
 	case !f.Recorded:
 		return kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' never was a mirror, so nothing can be restored from it.", f.Topic)
-	case (f.SourceCluster != cluster || f.SourceTopicID != topic) && !plant.On("pledge-to-anybody"):
-		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' was a mirror of another topic: the one of that name was deleted and made again. To follow this one, keep what only the topic there has, delete that topic, and create it as a mirror of this one.", f.Topic)
+	}
+	return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' was a mirror of another topic: the one of that name was deleted and made again. %s", f.Topic, instead)
+}
+
+// instead is what to do where nothing can be restored from a topic.
+const instead = "To follow this one, keep what only the topic there has, delete that topic, and create it as a mirror of this one."
+
+// mayPledgeNow says why a topic whose history is the asking one's gives it no pledge as things are.
+func (f PledgeFacts) mayPledgeNow(id string) error {
+	switch {
 	case f.State != mirror.Stopped:
 		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is not STOPPED but %s: promote it or fail it over first, then restore.", f.Topic, mirror.Status(f.State, mirror.LinkActive, mirror.SourceReachable))
 	case f.Pledged != "" && f.Pledged != id && !noLater(f.Pledged, id):

@@ -172,12 +172,33 @@ func TestT1_AWithdrawnPledgeIsNotGivenAgain(t *testing.T) {
 	}
 }
 
-// Rules T6, T10: a topic is restored from its own mirror only; what mirrored another cluster's says so, and what to do instead.
-func TestT6_T10_OnlyTheDirectPeerPledges(t *testing.T) {
-	facts := PledgeFacts{SideFacts: SideFacts{Topic: "t", State: mirror.Stopped}, Of: "B"}
-	err := MayPledge(facts, TurnID(kafka.NewTopicID(), 1), kafka.NewTopicID(), "A")
-	if err == nil || !Final(kafka.CodeOf(err)) || !strings.Contains(err.Error(), "of cluster B") || !strings.Contains(err.Error(), "create it as a mirror of this one") {
-		t.Errorf("the mirror of a mirror says %v", err)
+// Rules T6, T10: a topic is restored from what is known to be a copy of it, over however many clusters; another cluster's says so, and what
+// to do instead.
+func TestT6_T10_OnlyACopyPledges(t *testing.T) {
+	topic, turn := kafka.NewTopicID(), TurnID(kafka.NewTopicID(), 1)
+	facts := PledgeFacts{SideFacts: SideFacts{Topic: "t", State: mirror.Stopped}, Of: "B", Kin: []Kin{{"B", kafka.NewTopicID()}, {"A", topic}}}
+	if err := MayPledge(facts, turn, topic, "A"); err != nil {
+		t.Errorf("a copy over another cluster: %v", err)
+	}
+	for name, other := range map[string]Kin{"made anew": {"A", kafka.NewTopicID()}, "of another cluster": {"C", topic}} {
+		err := MayPledge(facts, turn, other.Topic, other.Cluster)
+		if err == nil || !Final(kafka.CodeOf(err)) || !strings.Contains(err.Error(), "of cluster B") || !strings.Contains(err.Error(), "create it as a mirror of this one") {
+			t.Errorf("a topic %s: %v", name, err)
+		}
+	}
+	for _, state := range []mirror.State{mirror.Active, mirror.Failed, mirror.PendingSetup, mirror.Stopping} {
+		facts.State = state
+		if err := MayPledge(facts, turn, topic, "A"); err == nil || !strings.Contains(err.Error(), "not STOPPED") {
+			t.Errorf("a copy that is %v: %v", state, err)
+		}
+	}
+	facts.State, facts.Pledged = mirror.Stopped, TurnID(kafka.NewTopicID(), 3)
+	if MayPledge(facts, turn, topic, "A") == nil {
+		t.Error("a copy that is pledged to somebody pledges again")
+	}
+	facts.Pledged, facts.Withdrawn = "", turn
+	if MayPledge(facts, turn, topic, "A") == nil {
+		t.Error("a pledge that was taken back is given again")
 	}
 }
 
