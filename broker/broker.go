@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hawserio/hawser/auth"
@@ -208,7 +209,10 @@ func (b *Broker) openDir(context.Context) error {
 	}
 	lock, err := lockFile(filepath.Join(b.cfg.Dir, "lock"))
 	if err != nil {
-		return fmt.Errorf("lock data directory %s: %w: is another hawser running on it?", b.cfg.Dir, err)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = fmt.Errorf("%w: is another hawser running on it?", err)
+		}
+		return fmt.Errorf("lock data directory %s: %w", b.cfg.Dir, err)
 	}
 	b.lock = lock
 	b.onClose(lock.Close)

@@ -94,6 +94,7 @@ type Recovery struct {
 	ScannedBytes int64        // bytes of log read to check them
 	TornBytes    int64        // bytes cut off the end: a write that a crash interrupted
 	RebuiltFiles []string     // indexes and caches made anew
+	StartLost    bool         // the checkpoint was lost or damaged: the log starts where its oldest segment does
 	FormerEnd    kafka.Offset // end that the file sizes suggested before the cut, -1 if unknown
 }
 

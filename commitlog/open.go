@@ -31,7 +31,7 @@ func Open(dir store.Dir, cfg Config) (*Log, Recovery, error) {
 type opening struct {
 	*Log
 	recovery Recovery
-	spoilt   bool // the checkpoint is there but does not hold what was written
+	spoilt   bool // the checkpoint does not hold what was written, or is gone
 	ck       checkpoint
 	mark     *mark
 	files    map[string]int64
@@ -51,16 +51,20 @@ func (o *opening) run() error {
 	if err != nil {
 		return err
 	}
-	o.spoilt = spoilt
-	if spoilt {
-		o.recovery.RebuiltFiles = append(o.recovery.RebuiltFiles, checkpointName)
-	}
 	if ck != nil {
 		o.ck = *ck
 	}
 	o.generation = o.ck.generation
 	if err := o.list(); err != nil {
 		return err
+	}
+	if ck == nil && !spoilt {
+		if spoilt, err = o.hadCheckpoint(); err != nil {
+			return err
+		}
+	}
+	if o.spoilt = spoilt; spoilt {
+		o.recovery.RebuiltFiles, o.recovery.StartLost = append(o.recovery.RebuiltFiles, checkpointName), true
 	}
 	if err := o.finishRewrite(); err != nil {
 		return fmt.Errorf("finish rewriting: %w", err)
@@ -87,6 +91,20 @@ func (o *opening) run() error {
 		return err
 	}
 	return o.readCleaned()
+}
+
+// hadCheckpoint reports whether a log without a checkpoint must have had one, by its mark: it is made after the checkpoint that
+// begins its generation, and after the one that names its segment, but for a log's first at offset 0.
+func (o *opening) hadCheckpoint() (bool, error) {
+	if _, there := o.files[markName]; !there {
+		return false, nil
+	}
+	raw, err := o.dir.ReadFile(markName)
+	if err != nil {
+		return false, fmt.Errorf("read synced mark: %w", err)
+	}
+	m, err := parseMark(raw)
+	return err == nil && (m.generation > 0 || m.resume.base > 0), nil
 }
 
 func (o *opening) list() error {

@@ -439,3 +439,31 @@ func FuzzSmallFiles(f *testing.F) {
 		_, _ = l.MaxTimestamp(l.EndOffset())
 	})
 }
+
+// A log whose checkpoint is gone, not spoilt, was taken for one that never had one, so that a first segment above offset 0 counted as never synced: it was
+// removed, and all others with it. What was cut, or emptied, once had no mark that counted against that.
+func TestALostCheckpointTakesNothing(t *testing.T) {
+	for _, end := range []string{"closed", "crashed"} {
+		t.Run(end, func(t *testing.T) {
+			f, _ := inMemory(t)
+			f.open(small)
+			f.fill(10, 1)
+			f.sync()
+			f.ok(f.log.SetStart(f.log.EndOffset())) // raises the generation
+			f.held = nil
+			start := f.log.StartOffset()
+			f.fill(60, 1)
+			f.sync()
+			if end == "closed" {
+				f.ok(f.log.Close())
+			}
+			f.ok(f.dir.Remove("log-checkpoint"))
+			if recovery := f.open(small); !slices.Contains(recovery.RebuiltFiles, "log-checkpoint") {
+				t.Errorf("%+v", recovery)
+			}
+			f.holds(start, f.held...)
+			f.reopen(small)
+			f.holds(start, f.held...)
+		})
+	}
+}

@@ -38,7 +38,26 @@ func OpenAudit(path string) (*Audit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}
+	endLine(path, f)
 	return &Audit{out: f}, nil
+}
+
+// endLine ends a line of which a crash has kept the end from the disk: the next one would else be part of it. Where that fails nothing is
+// lost but that line.
+func endLine(path string, f *os.File) {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 || !info.Mode().IsRegular() {
+		return
+	}
+	old, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer old.Close()
+	var last [1]byte
+	if _, err := old.ReadAt(last[:], info.Size()-1); err == nil && last[0] != '\n' {
+		_, _ = f.Write([]byte{'\n'})
+	}
 }
 
 // Record writes one order. An error means that the order is not on record.

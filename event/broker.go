@@ -95,9 +95,14 @@ type RecoveryFound struct {
 	TornBytes int64        // cut off: a write that was not synced
 	Scanned   int64        // bytes checked
 	Rebuilt   int          // indexes that were made anew
+	// StartLost says that what knew the log start is gone: it fell back to where the oldest segment begins.
+	StartLost bool
 }
 
 func (e RecoveryFound) String() string {
+	if e.StartLost {
+		return fmt.Sprintf("The checkpoint of log %s-%d was lost or damaged and is made anew up to offset %d: records of its oldest segment that had been deleted can be read again, and %d bytes that were not synced were cut off.", e.Topic, e.Partition, e.Offset, e.TornBytes)
+	}
 	if e.TornBytes == 0 {
 		return fmt.Sprintf("Log %s-%d was not closed in order and was recovered up to offset %d: nothing was lost.", e.Topic, e.Partition, e.Offset)
 	}
@@ -106,7 +111,7 @@ func (e RecoveryFound) String() string {
 
 func (e RecoveryFound) Line() Line {
 	level := slog.LevelInfo
-	if e.TornBytes > 0 {
+	if e.TornBytes > 0 || e.StartLost {
 		level = slog.LevelWarn
 	}
 	return line("recovery_found", level).of("", e.Topic).in(e.Partition).at(e.Offset, kafka.NoEpoch).

@@ -124,6 +124,22 @@ func TestAuditAppends(t *testing.T) {
 	if info, _ := os.Stat(path); info.Mode().Perm() != 0o600 {
 		t.Errorf("mode is %v", info.Mode())
 	}
+	// A crash has kept the end of the last line from the disk: the next order gets a line of its own.
+	if err := os.WriteFile(path, data[:len(data)-5], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := event.OpenAudit(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(again.Record(event.Order{Verb: "failover"}), again.Close()); err != nil {
+		t.Fatal(err)
+	}
+	data, _ = os.ReadFile(path)
+	lines = strings.Split(strings.TrimSpace(string(data)), "\n")
+	if len(lines) != 3 || json.Unmarshal([]byte(lines[2]), &o) != nil || o.Verb != "failover" {
+		t.Errorf("after a torn line the file holds %q", data)
+	}
 	var none *event.Audit
 	if none.Record(event.Order{}) != nil || none.Close() != nil {
 		t.Error("no audit is not harmless")

@@ -132,12 +132,15 @@ func (p *Partition) open() error {
 	log, recovery, err := commitlog.Open(dir, p.cfg.Load().Log)
 	if err != nil {
 		p.lacked = store.Lacks(err)
+		if errors.Is(err, commitlog.ErrCorrupt) {
+			err = fmt.Errorf("%w; the directory is data/%s: put a copy of it back and restart the broker, or make it an empty directory to go on without its records (a mirror is copied again)", err, p.at)
+		}
 		return p.storageError("open the log", err)
 	}
 	p.log = log
 	if recovery.TornBytes > 0 || len(recovery.RebuiltFiles) > 0 {
 		p.owner.cfg.Events.Emit(event.RecoveryFound{Topic: p.name.Topic, Partition: p.name.Partition, Offset: log.EndOffset(),
-			TornBytes: recovery.TornBytes, Scanned: recovery.ScannedBytes, Rebuilt: len(recovery.RebuiltFiles)})
+			TornBytes: recovery.TornBytes, Scanned: recovery.ScannedBytes, Rebuilt: len(recovery.RebuiltFiles), StartLost: recovery.StartLost})
 	}
 	if log.SyncedEnd() < log.EndOffset() {
 		if _, err := log.Sync(); err != nil {
@@ -227,13 +230,13 @@ func (p *Partition) loadSnapshot(end kafka.Offset) (*derived, error) {
 	}
 	for _, at := range slices.Backward(ends) {
 		name := snapshotName(at)
+		// One that cannot be read is no reason to go out of service: all that is in it follows from the log.
 		content, err := p.log.Dir().ReadFile(name)
-		if err != nil {
-			return nil, p.storageError("read a producer snapshot", err)
-		}
-		d, err := decodeDerived(content)
-		if err == nil && d.end == at {
-			return d, nil
+		if err == nil {
+			var d *derived
+			if d, err = decodeDerived(content); err == nil && d.end == at {
+				return d, nil
+			}
 		}
 		p.owner.cfg.Logger.Warn("a producer snapshot is unusable and is not used", "topic", p.name.Topic, "partition", p.name.Partition, "file", name, "error", err)
 	}

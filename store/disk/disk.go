@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/store"
@@ -65,7 +66,10 @@ func Open(root string) (*Store, error) {
 	}
 	lock, err := lockFile(filepath.Join(root, lockName))
 	if err != nil {
-		return nil, fmt.Errorf("lock data directory %s (is another hawser running on it?): %w", root, err)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = fmt.Errorf("%w: is another hawser running on it?", err)
+		}
+		return nil, fmt.Errorf("lock data directory %s: %w", root, err)
 	}
 	s := &Store{root: root, lock: lock, space: volumeSpace, names: volumeNames, nodes: map[string]*node{}, hints: newHints()}
 	if err := s.checkFormat(); err != nil {
@@ -90,8 +94,9 @@ func (s *Store) checkFormat() error {
 	number, ok := bytes.CutPrefix(bytes.TrimSpace(content), []byte(formatWords))
 	version, err := strconv.Atoi(string(number))
 	if !ok || err != nil || version < 1 {
-		return fmt.Errorf("read format of data directory: %s does not say which format it is; is %s a data directory of hawser?",
-			path, s.root)
+		return fmt.Errorf("read format of data directory: %s does not say which format it is. "+
+			"If %s is a data directory of hawser, put a copy of the file back: it is one line, %q",
+			path, s.root, fmt.Sprint(formatWords, formatVersion))
 	}
 	if version > formatVersion {
 		return fmt.Errorf("data directory %s has format %d and this version of hawser reads up to %d: "+
