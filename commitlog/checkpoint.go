@@ -100,7 +100,10 @@ func parseState(raw []byte) (state, error) {
 	s := state{
 		base: kafka.Offset(v[0]), size: v[1], next: kafka.Offset(v[2]), maxTime: v[3], maxTimeOffset: kafka.Offset(v[4]),
 		created: v[5], sinceEntry: v[6], lastTime: v[7],
-		sums: indexSums{offsets: be.Uint32(raw[64:]), offsetsCRC: be.Uint32(raw[68:]), times: be.Uint32(raw[72:]), timesCRC: be.Uint32(raw[76:])},
+		sums: indexSums{
+			offsets: be.Uint32(raw[64:]), offsetsCRC: be.Uint32(raw[68:]),
+			times: be.Uint32(raw[72:]), timesCRC: be.Uint32(raw[76:]),
+		},
 	}
 	if s.base < 0 || s.size < 0 || s.next < s.base || s.sinceEntry < 0 || s.sinceEntry > s.size || s.size > maxPosition {
 		return state{}, fmt.Errorf("segment %d: %w", s.base, errBadFile)
@@ -151,7 +154,8 @@ func unseal(raw []byte, name string, magic uint32) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", name, errBadFile)
 	}
 	if v := binary.BigEndian.Uint32(raw[4:]); v > formatVersion {
-		return nil, fmt.Errorf("%s has format %d and this version of hawser reads up to %d: start the newer version that wrote it", name, v, formatVersion)
+		return nil, fmt.Errorf("%s has format %d and this version of hawser reads up to %d: start the newer version that wrote it",
+			name, v, formatVersion)
 	}
 	if crc32.Checksum(raw[headSize:], castagnoli) != binary.BigEndian.Uint32(raw[8:]) {
 		return nil, fmt.Errorf("%s: %w", name, errBadFile)

@@ -149,7 +149,8 @@ const (
 )
 
 // appendEntries writes entries at position at of an index file. What else is there
-// (left over from before a crash or a cut) goes. A file is made with its first entry: where there are ten thousand small logs, most need none.
+// (left over from before a crash or a cut) goes. A file is made with its first entry: where there are ten thousand small logs,
+// most need none.
 func appendEntries(dir store.Dir, name string, at int64, entries []byte, sure durability) error {
 	if at == 0 && len(entries) == 0 {
 		return nil

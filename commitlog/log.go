@@ -143,7 +143,8 @@ func (l *Log) Segments() []SegmentInfo {
 	defer l.mu.RUnlock()
 	infos := make([]SegmentInfo, len(l.segs))
 	for i, g := range l.segs {
-		infos[i] = SegmentInfo{Base: g.base, Next: g.next, Bytes: g.size, MaxTimestamp: g.maxTime, Created: g.created, Active: i == len(l.segs)-1}
+		infos[i] = SegmentInfo{Base: g.base, Next: g.next, Bytes: g.size, MaxTimestamp: g.maxTime, Created: g.created,
+			Active: i == len(l.segs)-1}
 	}
 	return infos
 }

@@ -152,7 +152,8 @@ func (l *Log) latest(spots []spot, in bounds) (TimedOffset, error) {
 		if err != nil {
 			return notFound, err
 		}
-		if found.Offset != kafka.NoOffset && (found.Timestamp > best.Timestamp || found.Timestamp == best.Timestamp && found.Offset < best.Offset) {
+		later := found.Timestamp > best.Timestamp || found.Timestamp == best.Timestamp && found.Offset < best.Offset
+		if found.Offset != kafka.NoOffset && later {
 			best = found
 		}
 	}

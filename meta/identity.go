@@ -91,7 +91,8 @@ func (m *Meta) decideCluster(now *clusterRecord) (clusterRecord, error) {
 	case now.ID == "":
 		next.ID = wanted
 	case wanted != "" && wanted != now.ID:
-		return next, fmt.Errorf("cluster.id is %q but this store belongs to cluster %q: leave cluster.id out, or use another directory", wanted, now.ID)
+		return next, fmt.Errorf("cluster.id is %q but this store belongs to cluster %q: leave cluster.id out, or use another directory",
+			wanted, now.ID)
 	}
 	if now.ID == "" || m.cfg.NewIdentity {
 		next.Incarnation = kafka.NewTopicID().String()
@@ -110,7 +111,8 @@ func (m *Meta) openKey(known string) (string, error) {
 	}
 	if key == nil {
 		if known != "" && !m.cfg.ForgetSecrets {
-			return "", fmt.Errorf("%s is missing in %s, and secrets are sealed with it: copy it from another broker of the cluster or from a backup, or start once with --forget-secrets and set the links' passwords anew", keyFile, m.cfg.Dir)
+			return "", fmt.Errorf("%s is missing in %s, and secrets are sealed with it: copy it from another broker of the cluster "+
+				"or from a backup, or start once with --forget-secrets and set the links' passwords anew", keyFile, m.cfg.Dir)
 		}
 		if key, err = makeKey(m.cfg.Dir); err != nil {
 			return "", err
@@ -121,7 +123,8 @@ func (m *Meta) openKey(known string) (string, error) {
 	}
 	m.sealer.forget = m.cfg.ForgetSecrets
 	if known != "" && known != m.sealer.keyID && !m.cfg.ForgetSecrets {
-		return "", fmt.Errorf("%s in %s is not the key of this cluster: copy it from another broker of the cluster or from a backup, or start once with --forget-secrets and set the links' passwords anew", keyFile, m.cfg.Dir)
+		return "", fmt.Errorf("%s in %s is not the key of this cluster: copy it from another broker of the cluster "+
+			"or from a backup, or start once with --forget-secrets and set the links' passwords anew", keyFile, m.cfg.Dir)
 	}
 	return m.sealer.keyID, nil
 }

@@ -31,7 +31,8 @@ type DamagedError struct {
 // Error is the whole text.
 func (e *DamagedError) Error() string {
 	text := fmt.Sprintf("the metadata is damaged: %s: %v. Nothing was changed. Put a copy of the directory %s back and start again. "+
-		"Where there is none: move that directory away, keep it, and start once with --new-identity; that is a new cluster without topics, links and users, and the partitions' files are set aside, not removed",
+		"Where there is none: move that directory away, keep it, and start once with --new-identity; that is a new cluster "+
+		"without topics, links and users, and the partitions' files are set aside, not removed",
 		e.File, e.Err, e.Dir)
 	if e.More != "" {
 		text += ". " + e.More
@@ -56,7 +57,8 @@ func filesIn(dir string) files {
 func (f files) damaged(file string, err error) error {
 	d := &DamagedError{Dir: f.dir, File: file, Err: err}
 	if file == f.db && f.rebuilds() {
-		d.More = "Moving only this file away may help too: the log in " + f.wal + " reaches back to its first entry, and the file is made again from it"
+		d.More = "Moving only this file away may help too: the log in " + f.wal +
+			" reaches back to its first entry, and the file is made again from it"
 	}
 	return d
 }
@@ -99,7 +101,8 @@ func inspect(dir string) error {
 		return err
 	}
 	if applied > last {
-		return f.damaged(f.wal, fmt.Errorf("its log ends at entry %d, but the database holds entries up to %d: what is written from now on would be taken for known and be lost", last, applied))
+		return f.damaged(f.wal, fmt.Errorf("its log ends at entry %d, but the database holds entries up to %d: "+
+			"what is written from now on would be taken for known and be lost", last, applied))
 	}
 	return nil
 }

@@ -51,12 +51,14 @@ type partitionsWrite struct {
 	topics []kafka.TopicID
 }
 
-func (m *Meta) planPartitions(img *Image, topics []kafka.TopicID, decide func(*Partitions) (*Partitions, error)) ([]*partitionsWrite, error) {
+func (m *Meta) planPartitions(img *Image, topics []kafka.TopicID,
+	decide func(*Partitions) (*Partitions, error)) ([]*partitionsWrite, error) {
 	var all []*partitionsWrite
 	for _, id := range topics {
 		now := img.Partitions[id]
 		if now == nil {
-			return nil, fmt.Errorf("change partition states: topic %s has none: %w", id, kafka.Errorf(kafka.UnknownTopicID, "Topic id %s is unknown.", id))
+			return nil, fmt.Errorf("change partition states: topic %s has none: %w",
+				id, kafka.Errorf(kafka.UnknownTopicID, "Topic id %s is unknown.", id))
 		}
 		next, err := decide(now.clone())
 		if err != nil {

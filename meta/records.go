@@ -30,8 +30,8 @@ type Topic struct {
 	Origin *Origin `json:"origin,omitempty"`
 }
 
-// Origin is what outlives a mirror's record (rule T4): with the lineages, which are with the partitions, it allows to restore the topic that was
-// mirrored over a link that is made later.
+// Origin is what outlives a mirror's record (rule T4): with the lineages, which are with the partitions, it allows to restore the topic
+// that was mirrored over a link that is made later.
 type Origin struct {
 	Cluster   string        `json:"cluster"` // of the topic that was mirrored
 	Topic     kafka.TopicID `json:"topic"`
@@ -185,7 +185,8 @@ type Mirror struct {
 	Completed []Completed `json:"completed,omitempty"`
 	// Pledge is set while another cluster's topic is being restored from this one.
 	Pledge *Pledge `json:"pledge,omitempty"`
-	// Withdrawn is the last pledge that an operator took back; SinceMs is when. Neither that restore nor an earlier one of its topic gets one again.
+	// Withdrawn is the last pledge that an operator took back; SinceMs is when. Neither that restore nor an earlier one of its topic gets
+	// one again.
 	Withdrawn *Pledge `json:"withdrawn,omitempty"`
 	// LastSourceFetchOffset by partition, written when it stops; -1 for never.
 	LastSourceFetchOffset []kafka.Offset `json:"last_source_fetch_offset,omitempty"`

@@ -81,7 +81,8 @@ func unwrap(value []byte, version int) (json.RawMessage, error) {
 	case !ok || !found || err != nil || len(body) == 0 || body[len(body)-1] != envelopeTail:
 		return nil, fmt.Errorf("%w: %.40q", errNoRecord, value)
 	case got > version:
-		return nil, fmt.Errorf("format %d is newer than %d, the newest that this version reads: run the newer hawser that wrote it", got, version)
+		return nil, fmt.Errorf("format %d is newer than %d, the newest that this version reads: run the newer hawser that wrote it",
+			got, version)
 	case got < 1:
 		return nil, fmt.Errorf("format %d does not exist", got)
 	}

@@ -55,7 +55,8 @@ func newSealer(key []byte, log *slog.Logger) (*sealer, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(append([]byte("hawser key id\n"), key...))
-	return &sealer{aead: aead, signing: signing, keyID: hex.EncodeToString(sum[:6]), log: log, forgot: map[kafka.TopicID]bool{}, forgotUsers: map[ScramKey]bool{}}, nil
+	return &sealer{aead: aead, signing: signing, keyID: hex.EncodeToString(sum[:6]), log: log, forgot: map[kafka.TopicID]bool{},
+		forgotUsers: map[ScramKey]bool{}}, nil
 }
 
 // readKey reads the key file; nil without error if there is none.
@@ -126,7 +127,8 @@ func (s *sealer) seal(text, name string, link kafka.TopicID) (string, error) {
 	return sealVersion + ":" + s.keyID + ":" + base64.RawStdEncoding.EncodeToString(sealed), nil
 }
 
-var errOtherKey = errors.New("sealed with another key than that in secret.key: put back the key file, or start once with --forget-secrets and set the passwords anew")
+var errOtherKey = errors.New("sealed with another key than that in secret.key: " +
+	"put back the key file, or start once with --forget-secrets and set the passwords anew")
 
 func (s *sealer) open(sealed, name string, link kafka.TopicID) (string, error) {
 	version, rest, _ := strings.Cut(sealed, ":")

@@ -83,7 +83,8 @@ func (p *Partition) validate(ctx context.Context, bs batch.Batches) (incoming, e
 		case p.owner.decoding <- struct{}{}:
 			defer func() { <-p.owner.decoding }()
 		case <-ctx.Done():
-			return incoming{}, kafka.Errorf(kafka.RequestTimedOut, "Partition %s: %v while others' batches were looked at.", p.name, ctx.Err())
+			return incoming{}, kafka.Errorf(kafka.RequestTimedOut, "Partition %s: %v while others' batches were looked at.",
+				p.name, ctx.Err())
 		}
 	}
 	return validate(bs, p.name, p.cfg.Load(), p.now().UnixMilli())
@@ -224,7 +225,8 @@ func (p *Partition) appendOwn(b batch.Batch, g *guard) (Appended, error) {
 		return result, nil
 	}
 	if b.IsTransactional() && (g == nil || g.broken) && !p.derived.hasOpen(b.ProducerID(), b.ProducerEpoch()) {
-		return Appended{}, kafka.Errorf(kafka.InvalidTxnState, "Partition %s: the transaction of producer %d has ended.", p.name, b.ProducerID())
+		return Appended{}, kafka.Errorf(kafka.InvalidTxnState, "Partition %s: the transaction of producer %d has ended.",
+			p.name, b.ProducerID())
 	}
 	b.SetBaseOffset(p.end())
 	b.SetLeaderEpoch(p.Entry().Epoch)
@@ -285,7 +287,8 @@ func (p *Partition) grown() {
 // AppendMarker ends the producer's transaction here (WriteTxnMarkers, a coordinator's own). On a
 // partition that is not open it succeeds without writing, as for a producer that has none open (rule R5).
 // Base and Next are then the log's end.
-func (p *Partition) AppendMarker(ctx context.Context, id kafka.ProducerID, epoch int16, marker batch.Marker, coordinatorEpoch int32) (Appended, error) {
+func (p *Partition) AppendMarker(ctx context.Context, id kafka.ProducerID, epoch int16, marker batch.Marker,
+	coordinatorEpoch int32) (Appended, error) {
 	if err := p.Err(); err != nil {
 		return Appended{}, err
 	}
@@ -307,7 +310,8 @@ func (p *Partition) AppendMarker(ctx context.Context, id kafka.ProducerID, epoch
 	return result, nil
 }
 
-func (p *Partition) appendMarker(id kafka.ProducerID, epoch int16, marker batch.Marker, coordinatorEpoch int32) (result Appended, wrote bool, err error) {
+func (p *Partition) appendMarker(id kafka.ProducerID, epoch int16, marker batch.Marker,
+	coordinatorEpoch int32) (result Appended, wrote bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if g := p.guards[id]; g != nil {
@@ -334,11 +338,13 @@ func (p *Partition) appendMarker(id kafka.ProducerID, epoch int16, marker batch.
 		return p.writeMarker(result, id, epoch, marker, coordinatorEpoch)
 	}
 	if epoch < s.epoch {
-		return Appended{}, false, kafka.Errorf(kafka.InvalidProducerEpoch, "Epoch of producer %d is %d, which is smaller than the last seen epoch %d.", id, epoch, s.epoch)
+		return Appended{}, false, kafka.Errorf(kafka.InvalidProducerEpoch,
+			"Epoch of producer %d is %d, which is smaller than the last seen epoch %d.", id, epoch, s.epoch)
 	}
 	// Coordinator epochs compare only within one cluster (rule P4).
 	if coordinatorEpoch < s.coordinatorEpoch && !isForeign(id, p.owner.cfg.ProducerPrefix) && p.Entry().Stop == nil {
-		return Appended{}, false, kafka.Errorf(kafka.TransactionCoordinatorFenced, "Invalid coordinator epoch %d for producer %d, the last one seen is %d.", coordinatorEpoch, id, s.coordinatorEpoch)
+		return Appended{}, false, kafka.Errorf(kafka.TransactionCoordinatorFenced,
+			"Invalid coordinator epoch %d for producer %d, the last one seen is %d.", coordinatorEpoch, id, s.coordinatorEpoch)
 	}
 	if s.txnStart == kafka.NoOffset {
 		// Nothing to end, but earlier epochs of the producer are fenced from here on.
@@ -349,7 +355,8 @@ func (p *Partition) appendMarker(id kafka.ProducerID, epoch int16, marker batch.
 }
 
 // writeMarker appends a marker at the end. It needs mu.
-func (p *Partition) writeMarker(result Appended, id kafka.ProducerID, epoch int16, marker batch.Marker, coordinatorEpoch int32) (Appended, bool, error) {
+func (p *Partition) writeMarker(result Appended, id kafka.ProducerID, epoch int16, marker batch.Marker,
+	coordinatorEpoch int32) (Appended, bool, error) {
 	b := batch.BuildMarker(batch.Spec{
 		BaseOffset:    p.end(),
 		LeaderEpoch:   p.Entry().Epoch,

@@ -229,8 +229,8 @@ func (c *cleaning) learn(f *retain.Filter, from, to kafka.Offset) error {
 }
 
 // used is above the highest offset that this pass relies on: of what it learned, and of the markers that decide the transactions which
-// reach past it. Were the log cut between the two, such a transaction might end otherwise (rule T2). Such a marker may lie above the last stable
-// offset, behind the first record of a transaction that is open still.
+// reach past it. Were the log cut between the two, such a transaction might end otherwise (rule T2). Such a marker may lie above the last
+// stable offset, behind the first record of a transaction that is open still.
 func (c *cleaning) used(f *retain.Filter) (kafka.Offset, error) {
 	used, open := f.To(), f.Undecided()
 	if plantMarkersNotUsed {

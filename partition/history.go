@@ -60,8 +60,8 @@ func (o *Owner) History(id kafka.PartitionID, below kafka.Offset) (History, erro
 	return h, err
 }
 
-// MarksBelow lists at most n of the last batches that begin below the offset, rising, without holes between them but those of the log. Batches
-// that the cleaner may have rewritten are left out, and so are all before them.
+// MarksBelow lists at most n of the last batches that begin below the offset, rising, without holes between them but those of the log.
+// Batches that the cleaner may have rewritten are left out, and so are all before them.
 func (p *Partition) MarksBelow(below kafka.Offset, n int) ([]Mark, error) {
 	if err := p.Err(); err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func (p *Partition) MarksBelow(below kafka.Offset, n int) ([]Mark, error) {
 }
 
 // CopyTail appends everything of a partition from the offset on, up to the exclusive end, to another one, a mirror that nobody
-// else writes to, at the same offsets and byte for byte; what is there already is passed over, so that it may be repeated after a crash (rule
-// T7). Nothing of the first may change meanwhile. It returns when the copy is synced.
+// else writes to, at the same offsets and byte for byte; what is there already is passed over, so that it may be repeated after a crash
+// (rule T7). Nothing of the first may change meanwhile. It returns when the copy is synced.
 func (o *Owner) CopyTail(ctx context.Context, from, to kafka.PartitionID, first, end kafka.Offset) error {
 	p, copied := o.Get(from), o.Get(to)
 	if p == nil || copied == nil {

@@ -102,7 +102,8 @@ func (m *marks) move() error {
 	}
 	m.answerWaits()
 	if m.logStart > m.stable || m.stable > m.highWatermark || m.highWatermark > m.logEnd {
-		return fmt.Errorf("marks out of order: log start %d, last stable %d, high watermark %d, log end %d", m.logStart, m.stable, m.highWatermark, m.logEnd)
+		return fmt.Errorf("marks out of order: log start %d, last stable %d, high watermark %d, log end %d",
+			m.logStart, m.stable, m.highWatermark, m.logEnd)
 	}
 	return nil
 }
@@ -199,7 +200,8 @@ func (p *Partition) WaitSynced(ctx context.Context, next kafka.Offset) error {
 	}
 	if next > m.logEnd {
 		defer m.mu.Unlock()
-		return kafka.Errorf(kafka.NotLeaderForPartition, "Offset %d of partition %s is not there any more: the log was cut to %d.", next-1, p.name, m.logEnd)
+		return kafka.Errorf(kafka.NotLeaderForPartition, "Offset %d of partition %s is not there any more: the log was cut to %d.",
+			next-1, p.name, m.logEnd)
 	}
 	w := &syncWait{next: next, done: make(chan error, 1)}
 	m.waits = append(m.waits, w)

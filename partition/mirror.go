@@ -92,7 +92,9 @@ func checkMirrored(bs batch.Batches, end kafka.Offset) (run, error) {
 		case b.NextOffset() < 0:
 			return run{}, kafka.Errorf(kafka.InvalidRecord, "the source's batch at offset %d reaches the largest offset", b.BaseOffset())
 		case b.LeaderEpoch() > epochMax:
-			return run{}, kafka.Errorf(kafka.InvalidRecord, "the source's leader epoch %d at offset %d is above the largest supported one, %d", b.LeaderEpoch(), b.BaseOffset(), epochMax)
+			return run{}, kafka.Errorf(kafka.InvalidRecord,
+				"the source's leader epoch %d at offset %d is above the largest supported one, %d",
+				b.LeaderEpoch(), b.BaseOffset(), epochMax)
 		}
 		next, epoch = b.NextOffset(), b.LeaderEpoch()
 		at += len(b)
@@ -143,10 +145,12 @@ func (p *Partition) appendMirrored(m Mirrored, r run) error {
 	// Only in an empty log may the first batch begin below the end: below a start that
 	// lies inside of it. Behind a jump it may reach down into the hole.
 	if logEnd := p.log.EndOffset(); r.first.BaseOffset() < logEnd && p.log.StartOffset() < logEnd {
-		return fmt.Errorf("mirror partition %s: %w: batch [%d..%d] at log end %d", p.name, ErrOverlap, r.first.BaseOffset(), r.first.LastOffset(), logEnd)
+		return fmt.Errorf("mirror partition %s: %w: batch [%d..%d] at log end %d",
+			p.name, ErrOverlap, r.first.BaseOffset(), r.first.LastOffset(), logEnd)
 	}
 	if last := p.log.LastEpoch(); r.first.LeaderEpoch() < last {
-		return fmt.Errorf("mirror partition %s: %w: from %d to %d at offset %d", p.name, ErrEpochBack, last, r.first.LeaderEpoch(), r.first.BaseOffset())
+		return fmt.Errorf("mirror partition %s: %w: from %d to %d at offset %d",
+			p.name, ErrEpochBack, last, r.first.LeaderEpoch(), r.first.BaseOffset())
 	}
 	if m.Behind > farBehind {
 		p.log.KeepCached(cachedTail)

@@ -181,7 +181,8 @@ func (p *Partition) rebuild(jumps []meta.Jump) error {
 			if b.NextOffset() <= d.end {
 				return nil
 			}
-			// The scan begins with the batch that holds from. A log may start inside it, and what is left of it may be of an open transaction.
+			// The scan begins with the batch that holds from. A log may start inside it, and what is left of it may be of
+			// an open transaction.
 			if b.IsControl() {
 				whole, err := p.batchAt(b.BaseOffset())
 				if err != nil {
@@ -238,7 +239,8 @@ func (p *Partition) loadSnapshot(end kafka.Offset) (*derived, error) {
 				return d, nil
 			}
 		}
-		p.owner.cfg.Logger.Warn("a producer snapshot is unusable and is not used", "topic", p.name.Topic, "partition", p.name.Partition, "file", name, "error", err)
+		p.owner.cfg.Logger.Warn("a producer snapshot is unusable and is not used",
+			"topic", p.name.Topic, "partition", p.name.Partition, "file", name, "error", err)
 	}
 	return nil, nil
 }

@@ -106,7 +106,8 @@ func (t *producers) check(b batch.Batch) (repeated *sequences, err error) {
 		}
 	}
 	if p.txnStart != kafka.NoOffset && !b.IsTransactional() {
-		return nil, kafka.Errorf(kafka.InvalidTxnState, "Expected transactional write from producer %d: it has a transaction open since offset %d.", id, p.txnStart)
+		return nil, kafka.Errorf(kafka.InvalidTxnState,
+			"Expected transactional write from producer %d: it has a transaction open since offset %d.", id, p.txnStart)
 	}
 	return nil, nil
 }
@@ -118,16 +119,21 @@ func (p *producer) checkOrder(id kafka.ProducerID, b batch.Batch) error {
 	epoch, first := b.ProducerEpoch(), b.BaseSequence()
 	switch {
 	case epoch > p.epoch && first != 0:
-		return kafka.Errorf(kafka.OutOfOrderSequenceNumber, "Invalid sequence number for new epoch of producer %d: %d (request epoch), %d (seq. number), %d (current producer epoch).", id, epoch, first, p.epoch)
+		return kafka.Errorf(kafka.OutOfOrderSequenceNumber,
+			"Invalid sequence number for new epoch of producer %d: %d (request epoch), %d (seq. number), %d (current producer epoch).",
+			id, epoch, first, p.epoch)
 	case epoch == p.epoch && first != nextSequence(p.lastSequence()):
-		return kafka.Errorf(kafka.OutOfOrderSequenceNumber, "Out of order sequence number for producer %d: %d (incoming seq. number), %d (current end sequence number).", id, first, p.lastSequence())
+		return kafka.Errorf(kafka.OutOfOrderSequenceNumber,
+			"Out of order sequence number for producer %d: %d (incoming seq. number), %d (current end sequence number).",
+			id, first, p.lastSequence())
 	}
 	return nil
 }
 
 func (p *producer) checkEpoch(id kafka.ProducerID, b batch.Batch) error {
 	if epoch := b.ProducerEpoch(); epoch < p.epoch {
-		return kafka.Errorf(kafka.InvalidProducerEpoch, "Epoch of producer %d is %d, which is smaller than the last seen epoch %d.", id, epoch, p.epoch)
+		return kafka.Errorf(kafka.InvalidProducerEpoch, "Epoch of producer %d is %d, which is smaller than the last seen epoch %d.",
+			id, epoch, p.epoch)
 	}
 	return nil
 }

@@ -67,9 +67,11 @@ func (v *view) checkEpoch(current kafka.LeaderEpoch, name kafka.TopicPartition) 
 	case current == kafka.NoEpoch || current == v.Epoch:
 		return nil
 	case current < v.Epoch:
-		return kafka.Errorf(kafka.FencedLeaderEpoch, "The leader epoch %d in the request is older than that of partition %s, %d.", current, name, v.Epoch)
+		return kafka.Errorf(kafka.FencedLeaderEpoch, "The leader epoch %d in the request is older than that of partition %s, %d.",
+			current, name, v.Epoch)
 	}
-	return kafka.Errorf(kafka.UnknownLeaderEpoch, "The leader epoch %d in the request is newer than that of partition %s, %d.", current, name, v.Epoch)
+	return kafka.Errorf(kafka.UnknownLeaderEpoch, "The leader epoch %d in the request is newer than that of partition %s, %d.",
+		current, name, v.Epoch)
 }
 
 // Read answers at once with what there is, perhaps nothing. Errors are kafka.Error:
@@ -157,7 +159,8 @@ func (p *Partition) readAt(r Read, v *view) (Answer, error) {
 }
 
 func (p *Partition) outOfRange(offset kafka.Offset, v *view) error {
-	return kafka.Errorf(kafka.OffsetOutOfRange, "Offset %d of partition %s is out of range: it holds [%d, %d).", offset, p.name, v.LogStart, v.HighWatermark)
+	return kafka.Errorf(kafka.OffsetOutOfRange, "Offset %d of partition %s is out of range: it holds [%d, %d).",
+		offset, p.name, v.LogStart, v.HighWatermark)
 }
 
 func (p *Partition) epochView(v *view) epochView {
@@ -192,7 +195,8 @@ func (p *Partition) MaxTimestamp(isolation kafka.Isolation) (commitlog.TimedOffs
 	return p.timed(isolation, func(upTo kafka.Offset) (commitlog.TimedOffset, error) { return p.log.MaxTimestamp(upTo) })
 }
 
-func (p *Partition) timed(isolation kafka.Isolation, find func(upTo kafka.Offset) (commitlog.TimedOffset, error)) (commitlog.TimedOffset, error) {
+func (p *Partition) timed(isolation kafka.Isolation,
+	find func(upTo kafka.Offset) (commitlog.TimedOffset, error)) (commitlog.TimedOffset, error) {
 	none := commitlog.TimedOffset{Offset: kafka.NoOffset, Timestamp: -1, Epoch: kafka.NoEpoch}
 	v, err := p.view()
 	if err != nil {

@@ -128,7 +128,8 @@ func (p *Partition) swapCopy(ctx context.Context, c *Partition) error {
 	if err := p.settle(); err != nil {
 		return err
 	}
-	p.owner.cfg.Logger.Info("a mirror's new copy took its place", "topic", p.name.Topic, "partition", p.name.Partition, "offset", end, "log", p.at.String())
+	p.owner.cfg.Logger.Info("a mirror's new copy took its place",
+		"topic", p.name.Topic, "partition", p.name.Partition, "offset", end, "log", p.at.String())
 	return nil
 }
 
@@ -247,7 +248,8 @@ func (p *Partition) removeLeft() {
 		err = gone.err
 	}
 	if err != nil {
-		p.owner.cfg.Logger.Warn("the log that a copy took the place of stays until the next start", "topic", p.name.Topic, "partition", p.name.Partition, "error", err)
+		p.owner.cfg.Logger.Warn("the log that a copy took the place of stays until the next start",
+			"topic", p.name.Topic, "partition", p.name.Partition, "error", err)
 	}
 }
 

@@ -56,7 +56,8 @@ func (p *Partition) JumpTo(ctx context.Context, generation int64, offset kafka.O
 	}
 	lost = int64(offset - from)
 	if lost > 0 {
-		p.owner.cfg.Logger.Warn("the source removed records before they were mirrored", "topic", p.name.Topic, "partition", p.name.Partition,
+		p.owner.cfg.Logger.Warn("the source removed records before they were mirrored",
+			"topic", p.name.Topic, "partition", p.name.Partition,
 			"from", from, "to", offset, "lost", lost, "transactions_ended", ended)
 	}
 	return lost, nil
@@ -74,7 +75,8 @@ func (p *Partition) checkMirrorGeneration(generation int64) error {
 // strictly greater published epoch first (rule E2), then cuts and wakes readers. The cut is at the
 // end of the last batch that ends at or below offset, kept. A cut below the log start empties the log, and so does one below what the
 // cleaner used (rule T2); kept is the same then, and what lies below it comes again as it was.
-func (p *Partition) TruncateMirror(ctx context.Context, generation int64, offset kafka.Offset, reason string) (kept kafka.Offset, err error) {
+func (p *Partition) TruncateMirror(ctx context.Context, generation int64, offset kafka.Offset,
+	reason string) (kept kafka.Offset, err error) {
 	c := cut{kept: offset}
 	w := &order{p: p, prepare: func() (err error) {
 		if err = p.checkMirrorGeneration(generation); err == nil {
@@ -93,7 +95,8 @@ func (p *Partition) TruncateMirror(ctx context.Context, generation int64, offset
 	}
 	if c.at < c.logEnd {
 		p.owner.cfg.Logger.Warn("cut a mirror because its source diverged", "topic", p.name.Topic, "partition", p.name.Partition,
-			"from", c.logEnd, "to", c.at, "last_epoch", c.entry.Last, "removed_epochs", c.entry.Dead, "full_copy", c.whole, "reason", reason)
+			"from", c.logEnd, "to", c.at, "last_epoch", c.entry.Last, "removed_epochs", c.entry.Dead, "full_copy", c.whole,
+			"reason", reason)
 	}
 	return c.kept, nil
 }

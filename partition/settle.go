@@ -60,7 +60,9 @@ func (p *Partition) settleLog(entry meta.Partition) error {
 		return p.finishStop(entry)
 	}
 	if f := entry.Frozen; entry.Role == meta.RoleFrozen && f != nil && p.end() < f.End {
-		return kafka.Errorf(kafka.KafkaStorageError, "Partition %s ends at offset %d, below its stated end %d: records were lost. Fail the topic over to go on with what is there.", p.name, p.end(), f.End)
+		return kafka.Errorf(kafka.KafkaStorageError,
+			"Partition %s ends at offset %d, below its stated end %d: records were lost. Fail the topic over to go on with what is there.",
+			p.name, p.end(), f.End)
 	}
 	return nil
 }
@@ -103,8 +105,9 @@ func (p *Partition) end() kafka.Offset { return max(p.log.EndOffset(), p.virtual
 func (p *Partition) finishStop(entry meta.Partition) error {
 	stop := entry.Stop.Offset
 	if p.end() < stop {
-		return kafka.Errorf(kafka.KafkaStorageError, "Partition %s ends at offset %d, below the offset %d at which its mirror was stopped: records were lost after that. "+
-			"It is not opened for producers; restore it from the source, or delete and create the topic.", p.name, p.end(), stop)
+		return kafka.Errorf(kafka.KafkaStorageError,
+			"Partition %s ends at offset %d, below the offset %d at which its mirror was stopped: records were lost after that. "+
+				"It is not opened for producers; restore it from the source, or delete and create the topic.", p.name, p.end(), stop)
 	}
 	p.derived.stopMirroring(stop, p.owner.cfg.ProducerPrefix)
 	if plantMarkerMissing {

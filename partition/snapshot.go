@@ -127,13 +127,17 @@ func decodeDerived(content []byte) (*derived, error) {
 		if r.bad {
 			break
 		}
-		d.aborted = append(d.aborted, abortedTxn{kafka.ProducerID(r.int64()), kafka.Offset(r.int64()), kafka.Offset(r.int64()), kafka.Offset(r.int64())})
+		d.aborted = append(d.aborted, abortedTxn{
+			kafka.ProducerID(r.int64()), kafka.Offset(r.int64()), kafka.Offset(r.int64()), kafka.Offset(r.int64()),
+		})
 	}
 	for range r.int32() {
 		if r.bad {
 			break
 		}
-		d.recent = append(d.recent, meta.BatchMark{Base: kafka.Offset(r.int64()), Epoch: kafka.LeaderEpoch(r.int32()), CRC: uint32(r.int32())})
+		d.recent = append(d.recent, meta.BatchMark{
+			Base: kafka.Offset(r.int64()), Epoch: kafka.LeaderEpoch(r.int32()), CRC: uint32(r.int32()),
+		})
 	}
 	if r.bad || len(r.rest) > 0 {
 		return nil, errSnapshot

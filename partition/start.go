@@ -13,7 +13,8 @@ func (p *Partition) DeleteRecords(to kafka.Offset) (logStart kafka.Offset, err e
 	defer p.unlockOrder()
 	if err := p.openForAppend(); err != nil {
 		if kafka.CodeOf(err) == kafka.InvalidRequest {
-			err = kafka.Errorf(kafka.InvalidRequest, "Cannot delete records of read-only mirror topic '%s': its log start follows the source's.", p.name.Topic)
+			err = kafka.Errorf(kafka.InvalidRequest,
+				"Cannot delete records of read-only mirror topic '%s': its log start follows the source's.", p.name.Topic)
 		}
 		return kafka.NoOffset, err
 	}
@@ -22,7 +23,8 @@ func (p *Partition) DeleteRecords(to kafka.Offset) (logStart kafka.Offset, err e
 		to = marks.HighWatermark
 	}
 	if to < 0 || to > marks.HighWatermark {
-		return kafka.NoOffset, kafka.Errorf(kafka.OffsetOutOfRange, "Offset %d of partition %s is above its high watermark %d or negative.", to, p.name, marks.HighWatermark)
+		return kafka.NoOffset, kafka.Errorf(kafka.OffsetOutOfRange, "Offset %d of partition %s is above its high watermark %d or negative.",
+			to, p.name, marks.HighWatermark)
 	}
 	if err := p.moveStart(to); err != nil {
 		return kafka.NoOffset, err

@@ -20,8 +20,8 @@ const (
 // StopMirrors stops mirroring on all partitions of the topics and opens them for
 // producers (rule D1): refuse appends, sync, store stop point, raised epoch
 // (rule E1) and role in as few transactions as may be, abort open transactions after the stop point, sync, open.
-// What is frozen, and so no mirror, opens as it is. It is repeatable: what is stored already is kept. link is the id written into the stop points.
-// A partition that cannot be stopped, as its disk failed, does not keep the others from it; the
+// What is frozen, and so no mirror, opens as it is. It is repeatable: what is stored already is kept. link is the id written into the stop
+// points. A partition that cannot be stopped, as its disk failed, does not keep the others from it; the
 // error names each.
 func (o *Owner) StopMirrors(ctx context.Context, topics []kafka.TopicID, link string) error {
 	wanted := map[kafka.TopicID]bool{}

@@ -151,7 +151,8 @@ const (
 )
 
 func newReconciler(o *Owner) *reconciler {
-	r := &reconciler{owner: o, todo: map[*Partition]struct{}{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
+	r := &reconciler{owner: o, todo: map[*Partition]struct{}{},
+		wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
 	go r.run()
 	return r
 }

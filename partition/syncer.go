@@ -9,8 +9,8 @@ import (
 )
 
 // syncWorkers is how many files are synced at once; half of them at most for bytes that may wait. The file system joins what waits for its
-// journal at the same moment, so that many small syncs side by side cost little more than one: with 100 mirrored partitions of 10 records a second
-// each, 4 at a time took 72 ms in the median and 24 took 18 ms.
+// journal at the same moment, so that many small syncs side by side cost little more than one: with 100 mirrored partitions of 10 records a
+// second each, 4 at a time took 72 ms in the median and 24 took 18 ms.
 const syncWorkers = 32
 
 // carelessDelay is how long bytes may wait for a sync that nobody waits for; about as long as the system itself leaves them.
@@ -65,7 +65,8 @@ const (
 )
 
 func newSyncer(cfg Config) *syncer {
-	s := &syncer{many: cmp.Or(cfg.Workers, syncWorkers), delay: cfg.SyncDelay, lazyBytes: cfg.SyncBytes, maxBytes: cfg.UnsyncedMax, room: make(chan struct{})}
+	s := &syncer{many: cmp.Or(cfg.Workers, syncWorkers), delay: cfg.SyncDelay,
+		lazyBytes: cfg.SyncBytes, maxBytes: cfg.UnsyncedMax, room: make(chan struct{})}
 	if cfg.Unsafe {
 		s.careless, s.delay = true, max(s.delay, carelessDelay)
 		s.lazyBytes, s.maxBytes = max(s.lazyBytes, carelessBytes), max(s.maxBytes, 2*carelessBytes)

@@ -86,11 +86,13 @@ func checkHeader(b batch.Batch, name kafka.TopicPartition) error {
 	case b.Count() <= 0:
 		return invalid(name, fmt.Sprintf("invalid reported count %d for record batch", b.Count()))
 	case kafka.Offset(b.Count()) != b.NextOffset()-b.BaseOffset():
-		return invalid(name, fmt.Sprintf("inconsistent batch offset range [%d, %d] and count of records %d", b.BaseOffset(), b.LastOffset(), b.Count()))
+		return invalid(name, fmt.Sprintf("inconsistent batch offset range [%d, %d] and count of records %d",
+			b.BaseOffset(), b.LastOffset(), b.Count()))
 	case b.ProducerID() < kafka.NoProducerID:
 		return invalid(name, fmt.Sprintf("invalid producer id %d", b.ProducerID()))
 	case b.ProducerID() >= 0 && b.BaseSequence() < 0 && !unnumbered(b, name):
-		return invalid(name, fmt.Sprintf("invalid sequence number %d in record batch with producer id %d", b.BaseSequence(), b.ProducerID()))
+		return invalid(name, fmt.Sprintf("invalid sequence number %d in record batch with producer id %d",
+			b.BaseSequence(), b.ProducerID()))
 	case b.ProducerID() < 0 && b.IsTransactional():
 		return invalid(name, "a transactional record batch names no producer")
 	}
@@ -105,16 +107,21 @@ func unnumbered(b batch.Batch, name kafka.TopicPartition) bool {
 
 func checkSize(b batch.Batch, name kafka.TopicPartition, cfg *TopicConfig) error {
 	if len(b) > cfg.MaxMessageBytes {
-		return kafka.Errorf(kafka.MessageTooLarge, "The record batch size in the append to %s is %d bytes which exceeds the maximum configured value of %d (max.message.bytes).", name, len(b), cfg.MaxMessageBytes)
+		return kafka.Errorf(kafka.MessageTooLarge,
+			"The record batch size in the append to %s is %d bytes which exceeds the maximum configured value of %d (max.message.bytes).",
+			name, len(b), cfg.MaxMessageBytes)
 	}
 	if limit := cfg.Log.SegmentBytes; limit > 0 && int64(len(b)) > limit {
-		return kafka.Errorf(kafka.RecordListTooLarge, "The record batch size in the append to %s is %d bytes which exceeds the segment size of %d (segment.bytes).", name, len(b), limit)
+		return kafka.Errorf(kafka.RecordListTooLarge,
+			"The record batch size in the append to %s is %d bytes which exceeds the segment size of %d (segment.bytes).",
+			name, len(b), limit)
 	}
 	return nil
 }
 
 // checkRecords looks at every record, and decodes them for whoever must write them anew.
-func checkRecords(b batch.Batch, name kafka.TopicPartition, cfg *TopicConfig, nowMs int64) (maxTimestamp int64, records []batch.Record, err error) {
+func checkRecords(b batch.Batch, name kafka.TopicPartition, cfg *TopicConfig,
+	nowMs int64) (maxTimestamp int64, records []batch.Record, err error) {
 	maxTimestamp = -1
 	codec, again := wantedCodec(cfg.Compression)
 	again = again && codec != b.Codec()
@@ -122,13 +129,16 @@ func checkRecords(b batch.Batch, name kafka.TopicPartition, cfg *TopicConfig, no
 	var bad refusedRecords
 	for record, err := range b.Records(decompressedMax) {
 		if errors.Is(err, batch.ErrTooLarge) {
-			return 0, nil, kafka.Errorf(kafka.MessageTooLarge, "Partition %s: the records of a batch take more than %d bytes when decompressed.", name, decompressedMax)
+			return 0, nil, kafka.Errorf(kafka.MessageTooLarge,
+				"Partition %s: the records of a batch take more than %d bytes when decompressed.", name, decompressedMax)
 		}
 		if err != nil { // the CRC is right: sending it again would not help
 			return 0, nil, invalid(name, err.Error())
 		}
 		if record.Offset != expected {
-			return 0, nil, invalid(name, fmt.Sprintf("record %d of the batch does not have incremental offsets: expected offset %d, found %d", count, expected, record.Offset))
+			what := fmt.Sprintf("record %d of the batch does not have incremental offsets: expected offset %d, found %d",
+				count, expected, record.Offset)
+			return 0, nil, invalid(name, what)
 		}
 		if bad.add(count, checkRecord(record, name, cfg, nowMs)); len(bad.list) == recordErrorsMax {
 			break
@@ -198,7 +208,8 @@ func checkTimestamp(record batch.Record, name kafka.TopicPartition, cfg *TopicCo
 	tooOld := ts < nowMs && (before < 0 || before > cfg.TimestampBeforeMaxMs)
 	tooNew := ts > nowMs && (after < 0 || after > cfg.TimestampAfterMaxMs)
 	if tooOld || tooNew {
-		return kafka.Errorf(kafka.InvalidTimestamp, "Timestamp %d of message with offset %d for partition %s is out of range. It may be at most %d ms before and %d ms after the broker's time %d.",
+		return kafka.Errorf(kafka.InvalidTimestamp, "Timestamp %d of message with offset %d for partition %s is out of range. "+
+			"It may be at most %d ms before and %d ms after the broker's time %d.",
 			ts, record.Offset, name, cfg.TimestampBeforeMaxMs, cfg.TimestampAfterMaxMs, nowMs)
 	}
 	return nil
