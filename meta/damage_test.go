@@ -2,6 +2,7 @@ package meta_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,6 +30,11 @@ var damages = map[string]func(b []byte) []byte{
 	"garbage head": func(b []byte) []byte {
 		copy(b, bytes.Repeat([]byte("garbage!"), 100))
 		return b
+	},
+	// A key of etcd's that is out of its order, as where less than a page was lost: its revision, a line, and a number in it.
+	"zeroed key": func(b []byte) []byte {
+		key := append(append(binary.BigEndian.AppendUint64(nil, 20), '_'), make([]byte, 8)...)
+		return bytes.ReplaceAll(b, key, make([]byte, len(key)))
 	},
 	"flipped mid":  func(b []byte) []byte { b[used(b)/2] ^= 16; return b },
 	"flipped late": func(b []byte) []byte { b[used(b)*7/8] ^= 16; return b },
@@ -84,12 +90,30 @@ func TestADamagedStoreIsNamed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if strings.HasPrefix(how, "flipped") && filepath.Base(rel) == "db" {
+					openAnyhow(t, dir)
+					return
+				}
 				checkDamaged(t, dir, want)
 			})
 		}
 	}
 }
 
+// openAnyhow opens a store of whose values one has a bit that is wrong. The database has no sums: it may open, or the value may be refused
+// for what it says now.
+func openAnyhow(t *testing.T, dir string) {
+	t.Helper()
+	m, err := meta.Open(t.Context(), meta.Config{Dir: dir, UnsafeNoFsync: true})
+	if err == nil {
+		err = m.Close()
+	}
+	if err != nil && strings.Contains(err.Error(), "goroutine ") {
+		t.Errorf("a trace: %v", err)
+	}
+}
+
+// checkDamaged opens a store, which must have the topics wanted, or say what is wrong with it.
 func checkDamaged(t *testing.T, dir string, want map[string]kafka.TopicID) {
 	t.Helper()
 	m, err := meta.Open(t.Context(), meta.Config{Dir: dir, UnsafeNoFsync: true})

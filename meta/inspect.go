@@ -199,12 +199,27 @@ func (f files) readDB() (applied uint64, err error) {
 		if info.Size() > dbWalkMax {
 			return nil
 		}
-		return tx.ForEach(func(_ []byte, b *bolt.Bucket) error { return walk(b) })
+		if err := tx.ForEach(func(_ []byte, b *bolt.Bucket) error { return walk(b) }); err != nil {
+			return err
+		}
+		return f.checkPages(tx)
 	})
 	if err != nil {
 		return 0, f.damaged(f.db, err)
 	}
 	return applied, nil
+}
+
+// checkPages looks at what etcd's opening of the database does, and would panic at.
+func (f files) checkPages(tx *bolt.Tx) error {
+	file, err := os.Open(f.db)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	size := int64(tx.DB().Info().PageSize)
+	t := pageTree{file: file, pageSize: size, pages: uint64(tx.Size() / size), seen: map[uint64]bool{}}
+	return t.checkBucket(tx.Cursor().Bucket())
 }
 
 // walk reads every page of a bucket.
