@@ -368,10 +368,18 @@ func TestNamesStandForFilters(t *testing.T) {
 	if !strings.HasSuffix(got, want) {
 		t.Errorf("create printed\n%swant\n%s", got, want)
 	}
+	got = ok(t, url, "link", "create", "rights", "--source-cluster", "src-1", "--source-bootstrap-server", "a:9092", "--sync-acls")
+	want = `"acl.filters"="{"aclFilters":[{"resourceFilter":{"resourceType":"any","patternType":"any"},"accessFilter":{"operation":"any","permissionType":"any"}}]}"
+"acl.sync.enable"="true"
+`
+	if !strings.Contains(got, want) {
+		t.Errorf("create printed\n%swant\n%s", got, want)
+	}
 	for args, words := range map[string]string{
-		"--sync-groups !x":   "only leaves out",
-		"--sync-groups a*b":  `"a*b" is neither`,
-		"--sync-groups a,,b": `"" is neither`,
+		"--sync-acls --config acl.filters={}": "Give one of them",
+		"--sync-groups !x":                    "only leaves out",
+		"--sync-groups a*b":                   `"a*b" is neither`,
+		"--sync-groups a,,b":                  `"" is neither`,
 		"--sync-groups a --config consumer.offset.sync.enable=true": "Give one of them",
 		"--auto-mirror *x": `"*x" is neither`,
 	} {

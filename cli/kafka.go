@@ -216,10 +216,12 @@ func (d *door) unanswered(err error) error {
 	}
 	hint := "Is a broker running there, and is that its Kafka listener?"
 	switch upper := strings.ToUpper(text); {
+	case strings.Contains(text, "is TLS missing"):
+		text, hint = "it hung up at the first request, as a listener does that wants TLS", "Give a --command-config with security.protocol=SSL, or where it wants a login SASL_SSL."
 	case strings.Contains(upper, "SASL"):
 		hint = "Check security.protocol, sasl.mechanism and sasl.jaas.config in --command-config."
 	case strings.Contains(upper, "TLS") || strings.Contains(upper, "X509"):
 		hint = "Check security.protocol, and the ssl.truststore and ssl.keystore configs in --command-config."
 	}
-	return fmt.Errorf("reach Kafka at %s: %s. %s", d.bootstrap, strings.TrimRight(text, "."), hint)
+	return fmt.Errorf("reach Kafka at %s: %s. %s", d.bootstrap, strings.TrimRight(text, ".?"), hint)
 }

@@ -9,18 +9,30 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// nameFlags are the two features of a link that people want first, without the JSON of their filters.
-type nameFlags struct{ groups, topics []string }
+// nameFlags are the features of a link that people want first, without the JSON of their filters.
+type nameFlags struct {
+	groups, topics []string
+	acls           bool
+}
+
+const everyACL = `{"aclFilters":[{"resourceFilter":{"resourceType":"any","patternType":"any"},"accessFilter":{"operation":"any","permissionType":"any"}}]}`
 
 const nameWords = "a `name`, a beginning with * behind it, or * for all; !name leaves out; may be repeated"
 
 func (f *nameFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.groups, "sync-groups", nil, "carry the offsets of these consumer groups over: "+nameWords)
 	cmd.Flags().StringSliceVar(&f.topics, "auto-mirror", nil, "mirror these topics by themselves, also those that come later: "+nameWords)
+	cmd.Flags().BoolVar(&f.acls, "sync-acls", false, "carry all ACLs over; some of them by the config acl.filters")
 }
 
 // into adds the configs that the flags stand for.
 func (f *nameFlags) into(set map[string]string) error {
+	if f.acls {
+		if set["acl.sync.enable"] != "" || set["acl.filters"] != "" {
+			return errors.New("--sync-acls stands for acl.sync.enable and acl.filters, which --config gives too. Give one of them")
+		}
+		maps.Copy(set, map[string]string{"acl.sync.enable": "true", "acl.filters": everyACL})
+	}
 	for _, feature := range []struct {
 		flag        string
 		names       []string

@@ -24,6 +24,10 @@ func (c *Cluster) ACLs(ctx context.Context) ([]meta.ACL, error) {
 		return nil, err
 	}
 	answer := resp.(*kmsg.DescribeACLsResponse)
+	if code := kafka.ErrorCode(answer.ErrorCode); code == kafka.ClusterAuthorizationFailed {
+		// Kafka's own text is its request object.
+		return nil, kafka.Errorf(code, "the link's principal must be allowed to DESCRIBE the source cluster, so that it may list its ACLs")
+	}
 	if answer.ErrorCode != 0 {
 		text := "no reason given"
 		if answer.ErrorMessage != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"time"
@@ -82,8 +83,11 @@ func (d dialer) secure(ctx context.Context, conn net.Conn, address string) (net.
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close()
 		class, hint := TLS, hints[TLS]
-		if isTimeout(err) || ctx.Err() != nil {
+		switch {
+		case isTimeout(err) || ctx.Err() != nil:
 			class, hint = Timeout, "The TLS handshake was not answered: is this listener a TLS listener?"
+		case errors.Is(err, io.EOF):
+			hint = "The broker hung up, as a listener without TLS does: check security.protocol and the port."
 		}
 		return nil, &Error{Class: class, Address: address, Err: fmt.Errorf("TLS handshake: %w", err), Hint: hint}
 	}

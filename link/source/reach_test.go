@@ -125,6 +125,34 @@ func TestC68_EachWayToFailHasItsClass(t *testing.T) {
 	}
 }
 
+// TestPlaintextToTLS: what a listener with TLS says to who speaks without it is no length of an answer.
+func TestPlaintextToTLS(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				_, _ = conn.Read(make([]byte, 1<<10))
+				_, _ = conn.Write([]byte{21, 3, 3, 0, 2, 2, 80}) // Java's alert: fatal, internal_error
+			}()
+		}
+	}()
+	address := listener.Addr().String()
+	cluster := dial(t, source.Config{Bootstrap: []string{address}, RequestTimeout: 5 * time.Second, DialTimeout: time.Second})
+	_, err = cluster.Probe(t.Context())
+	if classOf(t, err) != source.TLS || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "speaks TLS") || !strings.Contains(err.Error(), "Set security.protocol") {
+		t.Errorf("it says %v", err)
+	}
+}
+
 func pemStore(text string) stores.Store { return stores.Store{Certificates: text} }
 
 func TestConfigFaultsAreFoundByDial(t *testing.T) {

@@ -196,6 +196,9 @@ func (w *watched) walk(p []byte) error {
 func (w *watched) begin() error {
 	w.length = int64(int32(binary.BigEndian.Uint32(w.head[:])))
 	w.left = max(w.length, 0)
+	if alert, handshake := byte(21), byte(22); (w.head[0] == alert || w.head[0] == handshake) && w.head[1] == 3 {
+		return &Error{Class: TLS, Address: w.address, Err: errors.New("the broker's listener speaks TLS, and was spoken to without"), Hint: "Set security.protocol to SSL, or where it wants a login to SASL_SSL."}
+	}
 	asked := w.asked()
 	if w.length <= asked || w.length > mostMaxReadBytes {
 		return nil
