@@ -46,7 +46,7 @@ func (f *aclFlags) bind(cmd *cobra.Command) {
 	flags.StringVar(&f.host, "host", "", "the client's address; * is any")
 	flags.BoolVar(&f.allow, "allow", false, "rules that allow")
 	flags.BoolVar(&f.deny, "deny", false, "rules that deny")
-	flags.StringSliceVar(&f.operations, "operations", nil, "`READ,WRITE,…`: what is done")
+	flags.StringSliceVar(&f.operations, "operations", nil, "what is done, as `READ,WRITE`")
 	flags.StringVar(&f.topic, "topic", "", "a topic; * is every one")
 	flags.StringVar(&f.group, "consumer-group", "", "a consumer group; * is every one")
 	flags.StringVar(&f.transactionalID, "transactional-id", "", "a transactional id; * is every one")

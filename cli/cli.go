@@ -72,6 +72,7 @@ func (a *app) root() *cobra.Command {
 	spelled.Hidden = true
 	root.AddCommand(spelled)
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", a.helpWidth())))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w. Run '%s --help' for the flags there are", err, cmd.CommandPath())
 	})
@@ -87,6 +88,15 @@ func (a *app) root() *cobra.Command {
 	a.complete(root)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFormat() }
 	return root
+}
+
+// helpWidth is how many characters a line of help may have: what fits, and no more than is read well.
+func (a *app) helpWidth() int {
+	const most, usual = 120, 100
+	if width := a.width(); width > 0 {
+		return min(width, most)
+	}
+	return usual
 }
 
 // Command is the whole command line, for those who write about it: manual pages, completion.

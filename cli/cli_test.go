@@ -540,3 +540,19 @@ func TestNamesOfOtherTools(t *testing.T) {
 		}
 	}
 }
+
+// TestHelpFitsATerminal: the words about flags wrap.
+func TestHelpFitsATerminal(t *testing.T) {
+	for _, args := range []string{"link create", "link update", "mirror failover", "mirror list", "serve", "kafka-mirrors"} {
+		help := ok(t, "http://127.0.0.1:1", append(strings.Fields(args), "--help")...)
+		_, flags, _ := strings.Cut(help, "\nFlags:\n")
+		if !strings.Contains(flags, "--url URL") {
+			t.Errorf("hawser %s --help lists no flags:\n%s", args, help)
+		}
+		for line := range strings.Lines(flags) {
+			if len([]rune(line)) > 101 {
+				t.Errorf("hawser %s --help has a line of %d characters: %s", args, len([]rune(line)), line)
+			}
+		}
+	}
+}

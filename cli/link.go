@@ -234,7 +234,7 @@ func alterLink(ctx context.Context, c *client.Client, link string, changes []api
 }
 
 func configFlags(cmd *cobra.Command, configs, files *[]string) {
-	cmd.Flags().StringArrayVar(configs, "config", nil, "`key=value,key=value`, or the name of a properties file; may be repeated")
+	cmd.Flags().StringArrayVar(configs, "config", nil, "configs as `key=value`, parted by commas, or the name of a properties file; may be repeated")
 	cmd.Flags().StringArrayVar(files, "config-file", nil, "properties `file` with configs")
 }
 
