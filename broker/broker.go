@@ -287,6 +287,7 @@ func (b *Broker) openPartitions(ctx context.Context) error {
 		SyncDelay:      b.values.Millis("hawser.sync.delay.ms"),
 		SyncBytes:      b.values.Int("hawser.sync.bytes"),
 		UnsyncedMax:    b.values.Int("hawser.unsynced.max.bytes"),
+		MarkDelay:      time.Second,
 		Unsafe:         !b.values.Bool("hawser.sync.enable"),
 		Refuse:         b.refuseAppend,
 		Logger:         b.log,

@@ -161,9 +161,7 @@ func (c *crashRun) step() {
 	case pick < 9:
 		c.append()
 	case pick < 14:
-		c.doing += " sync"
-		c.must(c.log.Sync())
-		m.synced = len(m.batches)
+		c.sync()
 	case pick < 16:
 		c.truncate()
 	case pick < 18:
@@ -181,6 +179,24 @@ func (c *crashRun) step() {
 		c.open()
 		c.same(c.log, c.model.outcome())
 	}
+}
+
+// sync syncs, with the mark, without, or writes a mark that was left.
+func (c *crashRun) sync() {
+	switch c.rng.IntN(4) {
+	case 0:
+		c.doing += " mark"
+		c.must(0, c.log.Mark())
+		return
+	case 1:
+		c.doing += " sync without mark"
+		end, _, err := c.log.SyncBytes()
+		c.must(end, err)
+	default:
+		c.doing += " sync"
+		c.must(c.log.Sync())
+	}
+	c.model.synced = len(c.model.batches)
 }
 
 func (c *crashRun) must(_ kafka.Offset, err error) {

@@ -126,6 +126,48 @@ func TestD6_DecayOfSyncedBytesIsNotATornTail(t *testing.T) {
 	}
 }
 
+// A sync of bytes leaves the mark for later: until then decay of the last batch looks like a write that a crash tore.
+func TestD6_AMarkThatIsWrittenLaterVouchesFromThenOn(t *testing.T) {
+	for _, marked := range []bool{false, true} {
+		f, st := inMemory(t)
+		f.open(commitlog.Config{SegmentBytes: 1 << 20, IndexInterval: 300})
+		f.fill(20, 1)
+		end, owed, err := f.log.SyncBytes()
+		f.ok(err)
+		if end != 60 || f.log.SyncedEnd() != 60 || !owed {
+			t.Fatalf("synced to %d, owed %t", end, owed)
+		}
+		if marked {
+			f.ok(f.log.Mark())
+		}
+		st = crash(st, true)
+		f.dir = dirOf(t, st)
+		f.spoil(st, firstLog, flip(19*len(f.held[0])+80))
+		l, _, err := commitlog.Open(f.dir, small)
+		if marked {
+			f.wantErr(err, commitlog.ErrCorrupt)
+			continue
+		}
+		f.ok(err)
+		if l.EndOffset() != 57 {
+			t.Errorf("the log ends at %d", l.EndOffset())
+		}
+		f.log = l
+	}
+}
+
+// What moves megabytes is marked as it is synced: a recovery would have to take them for torn.
+func TestManyBytesAreMarkedAtOnce(t *testing.T) {
+	f, _ := inMemory(t)
+	f.open(commitlog.Config{})
+	for i, want := range []bool{true, true, true, false, true, true, true, false} {
+		f.append(build(t, kafka.Offset(i), 1, 1, now.UnixMilli(), 1<<20))
+		if _, owed, err := f.log.SyncBytes(); err != nil || owed != want {
+			t.Errorf("after %d MiB the mark is owed: %t, %v", i+1, owed, err)
+		}
+	}
+}
+
 func TestABatchInsideATornBatchIsNotTakenForOneThatFollows(t *testing.T) {
 	f, st := inMemory(t)
 	f.open(commitlog.Config{})

@@ -24,6 +24,41 @@ func (l *Log) Sync() (kafka.Offset, error) {
 	return synced, nil
 }
 
+// SyncBytes is Sync without the mark, which Mark writes later: a sync of a few bytes then writes nothing else, and that of a log's first
+// makes one file less while somebody waits. Where more bytes were synced since the last mark than a recovery should have to take for
+// unsynced, it is written all the same. owed says that Mark has something to write.
+func (l *Log) SyncBytes() (synced kafka.Offset, owed bool, err error) {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	synced, segs, err := l.syncBytes()
+	if err == nil && segs != nil {
+		l.owe(segs)
+		if l.owed != nil && l.owed.unmarked(l.marked) >= writebackEvery {
+			err = l.payMark()
+		}
+	}
+	if err != nil {
+		return synced, false, fmt.Errorf("sync log: %w", l.fail(err))
+	}
+	return synced, l.owed != nil, nil
+}
+
+// Mark writes the mark that SyncBytes left. On a closed log it does nothing.
+func (l *Log) Mark() error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	l.mu.RLock()
+	usable := l.usable() == nil
+	l.mu.RUnlock()
+	if !usable {
+		return nil
+	}
+	if err := l.payMark(); err != nil {
+		return fmt.Errorf("mark log: %w", l.fail(err))
+	}
+	return nil
+}
+
 // dirtySegment is a segment as it stood when a sync began.
 type dirtySegment struct {
 	*segment
@@ -83,30 +118,42 @@ func (l *Log) snapshot() (snapshot, error) {
 // syncLocked does what Sync says. Called with syncMu held. The order matters: bytes, then names, then
 // the checkpoint that vouches for them, then the mark, which is never ahead of the truth.
 func (l *Log) syncLocked() (kafka.Offset, error) {
+	synced, segs, err := l.syncBytes()
+	if err != nil {
+		return synced, err
+	}
+	if segs != nil {
+		l.owe(segs)
+	}
+	return synced, l.payMark()
+}
+
+// syncBytes is syncLocked but for the mark. segs is what it has seen, nil if there was nothing to do.
+func (l *Log) syncBytes() (end kafka.Offset, segs []*segment, err error) {
 	s, err := l.snapshot()
 	if err != nil || s.idle() {
-		return s.synced, err
+		return s.synced, nil, err
 	}
 	for _, d := range s.dirty {
 		if d.st.size > d.syncedSize {
 			if err := l.syncSegment(d); err != nil {
-				return s.synced, err
+				return s.synced, nil, err
 			}
 		}
 	}
 	if s.newNames {
 		if err := l.dir.SyncDir(); err != nil {
-			return s.synced, err
+			return s.synced, nil, err
 		}
 	}
 	flushed, err := l.flushIndexes(s)
 	if err != nil {
-		return s.synced, err
+		return s.synced, nil, err
 	}
 	// A recovery reads from where the index files end: epochs that begin below must be known.
 	if s.stale || s.newEpoch && flushed {
 		if err := l.writeCheckpoint(s.checkpoint()); err != nil {
-			return s.synced, err
+			return s.synced, nil, err
 		}
 		s.newEpoch = false
 	}
@@ -117,7 +164,7 @@ func (l *Log) syncLocked() (kafka.Offset, error) {
 	synced := l.synced
 	l.mu.Unlock()
 	l.uncache(s.segs)
-	return synced, l.writeMark(s.segs)
+	return synced, s.segs, nil
 }
 
 // uncacheAgain is how far below its place an uncaching begins, in bytes: the system keeps a block that reaches over the
@@ -230,18 +277,35 @@ func (l *Log) writeCheckpoint(c *checkpoint) error {
 	return nil
 }
 
-// writeMark notes how far the log is synced, from the segments that the sync saw. Called with syncMu held.
-func (l *Log) writeMark(segs []*segment) error {
+// owe notes what the mark has to say after a sync that saw these segments. Called with syncMu held.
+func (l *Log) owe(segs []*segment) {
 	if len(segs) == 0 || segs[len(segs)-1].sealed.Load() {
-		return nil // the next sync sees the segment that comes after
+		return // the next sync sees the segment that comes after
 	}
-	g := segs[len(segs)-1]
-	m := mark{generation: l.generation, tail: g.tail()}
+	l.owed = &mark{generation: l.generation, tail: segs[len(segs)-1].tail()}
+}
+
+// unmarked is how many synced bytes of its segment another mark does not tell of.
+func (m *mark) unmarked(by tail) int64 {
+	if m.resume.base == by.resume.base {
+		return m.size - by.size
+	}
+	return m.size
+}
+
+// payMark writes the mark that is owed, unless the log was cut since: that voids it. Called with syncMu held.
+func (l *Log) payMark() error {
+	m := l.owed
+	l.owed = nil
+	if m == nil || m.generation != l.generation {
+		return nil
+	}
 	l.markBuf = m.encode(l.markBuf)
 	if err := l.dir.WriteHint(markName, l.markBuf); err != nil {
 		return fmt.Errorf("write synced mark: %w", err)
 	}
-	if g.base == l.markSent.resume.base && m.size-l.markSent.size < writebackEvery {
+	l.marked = m.tail
+	if m.resume.base == l.markSent.resume.base && m.unmarked(l.markSent) < writebackEvery {
 		return nil // small syncs must not cost a second write each; the system sends it in its own time
 	}
 	l.markSent = m.tail

@@ -22,7 +22,8 @@ func (l *Log) TakeOver(next *Log) error {
 		return fmt.Errorf("take over a log: %w", errClosed)
 	}
 	gone := l.segs
-	l.dir, l.generation, l.markSent = next.dir, next.generation, next.markSent
+	l.dir, l.generation = next.dir, next.generation
+	l.owed, l.marked, l.markSent = next.owed, next.marked, next.markSent
 	l.segs, l.start, l.end, l.synced = next.segs, next.start, next.end, next.synced
 	l.epochs, l.cleaned, l.unsynced = next.epochs, next.cleaned, next.unsynced
 	l.newNames, l.stale, l.newEpoch, l.changed, l.failed = next.newNames, next.stale, next.newEpoch, next.changed, nil

@@ -38,6 +38,23 @@ func TestTraces(t *testing.T) {
 			r.step("sync", r.sync)
 			r.step("close", func() { r.ok(r.log.Close()) })
 		},
+		"mark_later": func(r *tracer) {
+			r.log.Configure(commitlog.Config{})
+			bytes := func() {
+				_, _, err := r.log.SyncBytes()
+				r.ok(err)
+			}
+			r.step("append and sync a new log's bytes", func() { r.fill(1, 1); bytes() })
+			r.step("and once more", func() { r.fill(1, 1); bytes() })
+			r.step("mark", func() { r.ok(r.log.Mark()) })
+			r.step("mark again", func() { r.ok(r.log.Mark()) })
+			r.step("append and sync bytes that are not marked", func() { r.fill(1, 1); bytes() })
+			r.step("sync with nothing else to do", r.sync)
+			r.step("append, sync bytes and cut", func() { r.fill(1, 1); bytes(); r.ok(r.log.Truncate(3)) })
+			r.step("mark what the cut has seen to", func() { r.ok(r.log.Mark()) })
+			r.step("append, sync bytes and close", func() { r.fill(1, 1); bytes(); r.ok(r.log.Close()) })
+			r.step("mark a closed log", func() { r.ok(r.log.Mark()) })
+		},
 		"truncate_into_an_older_segment": func(r *tracer) {
 			r.fill(24, 1)
 			r.sync()

@@ -10,13 +10,19 @@ import (
 )
 
 // BenchmarkFirstRecord is 1,000 new partitions that get their first record of 100 bytes, waited for by all at once: what making
-// the partitions and what making their files costs.
+// the partitions and what making their files costs; with the mark in each sync, and with marks that are written when nobody waits any more.
 func BenchmarkFirstRecord(b *testing.B) {
+	b.Run("marked at once", func(b *testing.B) { firstRecords(b, 0) })
+	b.Run("marked later", func(b *testing.B) { firstRecords(b, time.Hour) })
+}
+
+func firstRecords(b *testing.B, markDelay time.Duration) {
 	const partitions = 1000
-	var made1, cpuMade, wrote, cpuWrote time.Duration
+	var made1, cpuMade, wrote, cpuWrote, cpuMarked time.Duration
 	for b.Loop() {
 		began, used := time.Now(), processorTime(b)
 		bed := newBed(b, meta.RoleOpen, partitions)
+		bed.Owner.marker.delay = markDelay
 		made1, cpuMade = made1+time.Since(began), cpuMade+processorTime(b)-used
 		began, used = time.Now(), processorTime(b)
 		var running sync.WaitGroup
@@ -31,6 +37,9 @@ func BenchmarkFirstRecord(b *testing.B) {
 		}
 		running.Wait()
 		wrote, cpuWrote = wrote+time.Since(began), cpuWrote+processorTime(b)-used
+		used = processorTime(b)
+		bed.Owner.marker.pay()
+		cpuMarked += processorTime(b) - used
 		b.StopTimer()
 		bed.must(bed.Owner.Delete(bed.topic.ID, partitions))
 		b.StartTimer()
@@ -40,4 +49,5 @@ func BenchmarkFirstRecord(b *testing.B) {
 	b.ReportMetric(per(cpuMade), "make-cpu-µs/partition")
 	b.ReportMetric(per(wrote), "first-µs/record")
 	b.ReportMetric(per(cpuWrote), "first-cpu-µs/record")
+	b.ReportMetric(per(cpuMarked), "mark-cpu-µs/partition")
 }

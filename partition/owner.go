@@ -37,6 +37,7 @@ type Config struct {
 	SyncDelay      time.Duration // how long a mirror's bytes may wait for the shared sync: 10 ms
 	SyncBytes      int64         // unsynced bytes of all partitions that start one at once: 32 MiB
 	UnsyncedMax    int64         // and at which appends wait: 64 MiB
+	MarkDelay      time.Duration // how long after a sync of a few bytes it is noted how far the log is synced: with it where it is 0
 	Unsafe         bool          // no sync: the high watermark is the written end (comparison runs only)
 	Logger         *slog.Logger
 	Events         event.Sink       // hears of partitions that go out of service, and of torn logs; the Logger where nil
@@ -71,6 +72,7 @@ type Owner struct {
 	store      store.Store
 	storer     *storer
 	syncer     *syncer
+	marker     *marker
 	syncTimes  event.Histogram
 	reconciler *reconciler
 	decoding   chan struct{} // holds a value for each compressed batch that is looked into
@@ -108,7 +110,7 @@ func NewOwner(cfg Config, st store.Store, stream Stream) *Owner {
 	if cfg.Random == nil {
 		cfg.Random = rand.Uint32
 	}
-	o := &Owner{cfg: cfg, store: st, storer: &storer{stream: stream}, syncer: newSyncer(cfg),
+	o := &Owner{cfg: cfg, store: st, storer: &storer{stream: stream}, syncer: newSyncer(cfg), marker: newMarker(cfg.MarkDelay),
 		partitions: map[kafka.PartitionID]*Partition{}, withheld: map[kafka.PartitionID]error{}}
 	o.decoding = make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0)))
 	o.reconciler = newReconciler(o)
@@ -245,6 +247,7 @@ func (o *Owner) Close() error {
 	o.mu.Unlock()
 	o.reconciler.close()
 	o.syncer.close()
+	o.marker.close()
 	leaving := kafka.Errorf(kafka.NotLeaderForPartition, "The broker is shutting down.")
 	return o.inParallel(o.all(nil), func(p *Partition) error { return p.close(leaving) })
 }

@@ -12,7 +12,7 @@
 // entry says and the log does not show yet is carried out by the next Open.
 //
 // Locks, each taken only while holding those before it: Partition.cleaning, Partition.order,
-// Partition.syncing, Partition.mu, marks.mu; syncer.mu and storer.mu are innermost.
+// Partition.syncing, Partition.mu, marks.mu; syncer.mu, marker.mu and storer.mu are innermost.
 package partition
 
 import (
@@ -36,6 +36,7 @@ type Partition struct {
 	cfg   atomic.Pointer[TopicConfig]
 	marks marks
 	dirty dirtiness // guarded by syncer.mu
+	owing bool      // a mark; guarded by marker.mu
 
 	lacked bool // it could not be opened for want of room, and may be tried again; set before others know it
 	again  bool // it is tried again; as lacked

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/hawserio/hawser/kafka"
 )
 
 // syncWorkers is how many files are synced at once; half of them at most for bytes that may wait. The file system joins what waits for its
@@ -291,6 +293,18 @@ func (s *syncer) close() {
 	s.timer.Stop()
 }
 
+// syncLog makes durable what was appended. How far it is synced is noted now or soon.
+func (p *Partition) syncLog() (kafka.Offset, error) {
+	if p.owner.marker.delay <= 0 {
+		return p.log.Sync()
+	}
+	synced, owed, err := p.log.SyncBytes()
+	if owed {
+		p.owner.marker.owe(p)
+	}
+	return synced, err
+}
+
 // syncOnce makes durable what was appended, and shows it.
 func (p *Partition) syncOnce() {
 	p.syncing.Lock()
@@ -301,7 +315,7 @@ func (p *Partition) syncOnce() {
 	begun := time.Now()
 	synced, err := p.log.EndOffset(), error(nil)
 	if !plantSyncSkipped {
-		synced, err = p.log.Sync()
+		synced, err = p.syncLog()
 	}
 	p.owner.syncTimes.Observe(time.Since(begun))
 	if err != nil {
