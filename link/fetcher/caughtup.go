@@ -126,7 +126,7 @@ func (p *Pool) undecided(ctx context.Context, wants []Want) (string, error) {
 // checks are the sessions that CaughtUp asks over, kept for a while: a thousand topics that are promoted
 // together are asked about one after another, again and again.
 type checks struct {
-	mu   sync.Mutex // guards list and closed
+	mu   sync.Mutex // guards list and done
 	list map[int32]*check
 	done bool
 }

@@ -15,6 +15,10 @@ const (
 	epochsInGap = 64
 	// refineTries is how often the source is asked when it does not answer.
 	refineTries = 5
+	// gapsMost bounds the holes of one append that the source is asked about, and refinesMost the appends whose holes wait for that
+	// at once: a source may send a new epoch with every batch. What is beyond them keeps the starts that the mirror saw.
+	gapsMost    = 64
+	refinesMost = 256
 )
 
 // epochGap is a hole behind which a leader epoch begins at the mirror: at the source, which compacted records
@@ -39,7 +43,7 @@ func (q *part) epochGaps(whole batch.Batches, last batch.Batch) []epochGap {
 			return gaps
 		}
 		if epoch := b.LeaderEpoch(); epoch != known {
-			if b.BaseOffset() > at {
+			if b.BaseOffset() > at && len(gaps) < gapsMost {
 				gaps = append(gaps, epochGap{epoch, at, b.BaseOffset()})
 			}
 			known = epoch
@@ -55,13 +59,12 @@ func (p *Pool) refine(q *part, generation int64, gaps []epochGap) {
 	if len(gaps) == 0 {
 		return
 	}
+	if p.refining.Add(1) > refinesMost {
+		p.refining.Add(-1)
+		return
+	}
 	p.wg.Go(func() {
-		select {
-		case p.repair <- struct{}{}:
-			defer func() { <-p.repair }()
-		case <-q.ctx.Done():
-			return
-		}
+		defer p.refining.Add(-1)
 		for _, gap := range gaps {
 			starts := q.askStarts(gap)
 			if len(starts) == 0 {
@@ -79,14 +82,22 @@ func (p *Pool) refine(q *part, generation int64, gaps []epochGap) {
 // what the mirror knows, or nothing.
 func (q *part) askStarts(gap epochGap) []kafka.EpochStart {
 	for try := range refineTries {
-		starts, err := q.startsIn(gap)
-		if err == nil {
-			return starts
+		if try > 0 {
+			select {
+			case <-time.After(q.pool.cfg.Load().Backoff << (try - 1)):
+			case <-q.ctx.Done():
+				return nil
+			}
 		}
-		select {
-		case <-time.After(q.pool.cfg.Load().Backoff << try):
+		select { // a turn is for one try: repairs of other partitions need theirs, and are more urgent
+		case q.pool.repair <- struct{}{}:
 		case <-q.ctx.Done():
 			return nil
+		}
+		starts, err := q.startsIn(gap)
+		<-q.pool.repair
+		if err == nil {
+			return starts
 		}
 	}
 	return nil

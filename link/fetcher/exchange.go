@@ -24,6 +24,7 @@ type exchange struct {
 	wait  time.Duration // until a partition that was left out may be asked for; 0 for none
 	limit int           // bytes
 
+	session Session       // that it is asked over; the loop may have closed it meanwhile, and forgotten it
 	done    chan struct{} // closed when answered, where it was sent ahead
 	answers []Fetched
 	err     error
@@ -49,7 +50,10 @@ type position struct {
 func (l *loop) build(now time.Time) *exchange {
 	cfg := l.pool.cfg.Load()
 	l.size(cfg)
-	x := &exchange{limit: l.frame.size, index: make(map[kafka.TopicPartition]entry, len(l.parts)), wants: make([]Want, 0, len(l.parts))}
+	x := &exchange{
+		limit: l.frame.size, session: l.session,
+		index: make(map[kafka.TopicPartition]entry, len(l.parts)), wants: make([]Want, 0, len(l.parts)),
+	}
 	if !l.probed && l.session != nil && l.session.RoundTrip() >= stripesDelay {
 		x.limit = min(x.limit, probeSize)
 	}
@@ -113,13 +117,13 @@ func (l *loop) ask(x *exchange) {
 	}
 	if time.Since(l.renewed) > renewAge {
 		l.renewed = time.Now()
-		_, x.err = l.session.Fetch(l.pool.ctx, nil, ask)
+		_, x.err = x.session.Fetch(l.pool.ctx, nil, ask)
 	}
 	begun := time.Now()
 	if x.err == nil {
 		ctx, cancel := context.WithCancel(l.pool.ctx)
 		l.waiting.Store(&waiting{since: begun, cancel: cancel})
-		x.answers, x.err = l.session.Fetch(ctx, x.wants, ask)
+		x.answers, x.err = x.session.Fetch(ctx, x.wants, ask)
 		l.waiting.Store(nil)
 		cancel()
 		l.pool.pace.paid(cfg.RateMax, x.answers)

@@ -38,6 +38,8 @@ type Pool struct {
 	once   sync.Once // starts steer and deliver with the first Assign
 	times  event.Histogram
 
+	refining atomic.Int64 // appends whose epochs are asked for beside the loops
+
 	mu      sync.Mutex // guards what follows; nothing is waited for under it
 	parts   map[kafka.TopicPartition]*part
 	loops   map[slot]*loop
@@ -154,13 +156,14 @@ func drop(parts []*part) {
 	}
 }
 
-// Reconfigure changes bounds on a live pool. Loops take them up with their next fetch.
+// Reconfigure changes bounds on a live pool. Loops take them up with their next fetch, steer at once.
 func (p *Pool) Reconfigure(cfg Config) {
 	cfg = cfg.withDefaults()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.spare += cfg.MemoryMax - p.cfg.Load().MemoryMax
 	p.cfg.Store(&cfg)
+	p.nudge() // steer may have to look sooner
 }
 
 // Status reads one partition's state; for one that is not assigned nothing is known.

@@ -275,3 +275,24 @@ func TestC14_BrokerThatHangsHoldsNobodyBack(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 }
+
+// TestAShorterMetadataAgeCountsAtOnce has leaders looked up every hour, and then oftener: not only once the hour is over.
+func TestAShorterMetadataAgeCountsAtOnce(t *testing.T) {
+	const metadata = 3
+	b := newBench(t, 1, func(cfg *fetcher.Config) { cfg.MetadataAge = time.Hour })
+	b.stub.Create("t", topicID, 1)
+	target := b.mirror(topicID, zero)[0]
+	b.stub.Partition(zero).Produce(1, "v")
+	b.reach(target, 1)
+	asked := b.stub.Requests(metadata)
+	b.pool.Reconfigure(fetcher.Config{MaxWait: 200 * time.Millisecond, Backoff: 100 * time.Millisecond, MetadataAge: 20 * time.Millisecond})
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for b.stub.Requests(metadata) < asked+3 {
+		select {
+		case <-look.C:
+		case <-b.ctx.Done():
+			t.Fatalf("the source was asked %d times before and %d times after", asked, b.stub.Requests(metadata))
+		}
+	}
+}

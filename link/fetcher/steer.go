@@ -19,7 +19,8 @@ const (
 // steer finds leaders: for partitions without a loop as soon as they may be tried,
 // and for all of them every metadata.max.age.ms.
 func (p *Pool) steer() {
-	age := time.NewTicker(p.cfg.Load().MetadataAge)
+	every := p.cfg.Load().MetadataAge
+	age := time.NewTicker(every)
 	defer age.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -31,9 +32,12 @@ func (p *Pool) steer() {
 		case <-age.C:
 			refresh = true
 			p.checks.tidy(time.Now().Add(-checkIdle))
-			age.Reset(p.cfg.Load().MetadataAge)
 		case <-p.wake:
 		case <-timer.C:
+		}
+		if now := p.cfg.Load().MetadataAge; now != every {
+			every = now
+			age.Reset(every)
 		}
 		due, next := p.due(time.Now())
 		if len(due) > 0 || refresh {

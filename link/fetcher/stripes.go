@@ -27,6 +27,9 @@ const (
 	stripesWindow = 4 << 20
 	stretchLeast  = 128 << 10
 	stretchMost   = 4 << 20
+	// stretchHeld is how many times its size a stretch holds at most: where its offsets are is a guess, and what was compacted away
+	// before them may have made that one too large by any factor.
+	stretchHeld = 2
 	// stripesGain is how much faster twice the connections must be for more to be tried.
 	stripesGain  = 1.3
 	stripesLearn = 2 * time.Second // how long a number of connections is measured
@@ -60,7 +63,7 @@ type stripes struct {
 
 // stretch is one reader's part of the log.
 type stretch struct {
-	from, until kafka.Offset // asked at from; read until a batch ends at or after until
+	from, until kafka.Offset // asked at from; read until a batch ends at or after until, or it holds enough
 	answers     []Fetched    // consecutive, cut to whole batches
 	err         error
 	done        chan struct{}
@@ -287,10 +290,11 @@ func (s *stripes) read() {
 	}
 }
 
-// fill reads a stretch: once, if its bytes were guessed well, and the rest from exactly where that ended.
+// fill reads a stretch: once, if its bytes were guessed well, and the rest from exactly where that ended. One that
+// holds enough is left as it is: the next begins above its end, which ends the attempt.
 func (s *stripes) fill(session Session, next *stretch) error {
-	at, need := next.from, s.size+s.size/16
-	for at < next.until {
+	at, need, held := next.from, s.size+s.size/16, 0
+	for at < next.until && held < stretchHeld*s.size {
 		want := Want{TopicPartition: s.q.Source, TopicID: s.topic, Offset: at, LastEpoch: kafka.NoEpoch, CurrentEpoch: s.leader.Epoch, MaxBytes: need}
 		if err := s.pool.pace.wait(s.ctx, s.pool.rateMax); err != nil {
 			return err
@@ -310,7 +314,7 @@ func (s *stripes) fill(session Session, next *stretch) error {
 			return c.err
 		case len(c.whole) > 0:
 			f.Batches = c.whole
-			next.answers = append(next.answers, f)
+			next.answers, held = append(next.answers, f), held+len(answers[0].Batches)
 			share := float64(next.until-c.last.NextOffset()) / float64(max(1, next.until-next.from))
 			at, need = c.last.NextOffset(), max(stretchLeast, int(float64(s.size)*share*1.1))
 		case c.need > need && c.need <= stretchMost*4:
