@@ -139,6 +139,19 @@ func (r *rig) copied(p int32) *fakePart {
 	return part
 }
 
+// copyPool fetches the copies.
+func (r *rig) copyPool() *fakePool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.copies[len(r.copies)-1]
+}
+
+func (p *fakePool) looked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.looks
+}
+
 // noCopies wants nothing to be left of copies but what took its place.
 func (r *rig) noCopies() {
 	r.t.Helper()
@@ -161,7 +174,19 @@ func TestT3_MirrorIsCopiedAgain(t *testing.T) {
 		return m.Status == "ACTIVE" && m.Err == string(mirror.DeletionsMissed) && strings.Contains(m.ErrText, "0 of 2 partitions are done") &&
 			again != nil && *again == RecopyLag{RecopyCopying, 4, 10}
 	})
+	pool, name := r.copyPool(), kafka.TopicPartition{Topic: "keys (copy)"}
+	pool.mu.Lock()
+	pool.status[name] = fetcher.Status{SourceEnd: 12, LastContact: time.Now()}
+	pool.mu.Unlock()
 	c.grow(10)
+	looks := pool.looked()
+	r.eventually("it is looked at twice more", func() bool { return pool.looked() > looks+2 })
+	if m, _ := r.links.Mirror("l", "keys"); m.Lags[0].Recopy == nil || m.Lags[0].Recopy.State != RecopyCopying {
+		t.Errorf("a copy that is behind its source is %+v", m.Lags[0].Recopy)
+	}
+	pool.mu.Lock()
+	delete(pool.status, name)
+	pool.mu.Unlock()
 	r.eventually("the first is in its place", func() bool {
 		m, _ := r.links.Mirror("l", "keys")
 		return m.Lags[0].Recopy != nil && m.Lags[0].Recopy.State == RecopyDone && m.Err == string(mirror.DeletionsMissed)

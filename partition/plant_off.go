@@ -22,5 +22,6 @@ const (
 	plantSyncSkipped             = false // nothing is made durable before it is shown (rule D2)
 	plantCleanedAboveStable      = false // the cleaner looks above the last stable offset (rule T2)
 	plantMarkersNotUsed          = false // the cleaner forgets the markers that it relied on (rule T2)
+	plantSwapUnproven            = false // a copy of another history takes a mirror's place (rules E2, T3)
 	plantCleanedMirrorCut        = false // a mirror is cut below what its cleaner used (rule T2)
 )

@@ -24,6 +24,7 @@ var (
 	plantSyncSkipped             = planted("sync-skipped")
 	plantCleanedAboveStable      = planted("cleaned-above-stable")
 	plantMarkersNotUsed          = planted("markers-not-used")
+	plantSwapUnproven            = planted("swap-unproven")
 	plantCleanedMirrorCut        = planted("cleaned-mirror-cut")
 )
 

@@ -97,6 +97,9 @@ func (p *Partition) swapCopy(ctx context.Context, c *Partition) error {
 	if err := c.reach(ctx, end); err != nil {
 		return err
 	}
+	if err := p.continuedBy(c); err != nil {
+		return err
+	}
 	in, err := c.handOver()
 	if err != nil {
 		return err
@@ -130,6 +133,26 @@ func (p *Partition) swapCopy(ctx context.Context, c *Partition) error {
 	}
 	p.owner.cfg.Logger.Info("a mirror's new copy took its place",
 		"topic", p.name.Topic, "partition", p.name.Partition, "offset", end, "log", p.at.String())
+	return nil
+}
+
+// continuedBy looks whether a copy has the mirror's last batch in its history, and so all below it: the copy may have learned first that the source lost
+// records in an unclean election. Then the mirror is cut, with a higher epoch (rule E2), and not exchanged for something else. A copy in which
+// a cleaner has left nothing from before that batch proves nothing.
+func (p *Partition) continuedBy(c *Partition) error {
+	last, err := p.LastBatch()
+	if err != nil || last == nil {
+		return err
+	}
+	epoch := kafka.NoEpoch
+	for _, e := range c.Epochs() {
+		if e.Start <= last.BaseOffset() {
+			epoch = e.Epoch
+		}
+	}
+	if epoch != last.LeaderEpoch() && c.Offsets().LogStart <= last.BaseOffset() && !plantSwapUnproven {
+		return ErrCopyNotReady
+	}
 	return nil
 }
 

@@ -40,6 +40,9 @@ func (c *cluster) clean() {
 	if c.topic != nil && c.part(p) == part {
 		w.cleaned(c, p, part)
 	}
+	if rec := c.topic.rec; done.Removed > 0 && rec != nil && rec.upstream.plain != nil && !w.calm && w.chance(3) {
+		rec.upstream.plain.loseTail(p) // and with it perhaps what the cleaner relied on (rule T2)
+	}
 	switch {
 	case stopped != nil:
 		panic(stopped)
@@ -194,8 +197,9 @@ func (w *world) checkKeys(c *cluster, p int32, part *partition.Partition) {
 		switch {
 		case here[last.number]:
 		case !last.gone:
-			// What a mirror missed may have been the marker that committed it, which has then ended with the mirror's own: that was told.
-			if s.had[last.number] && !(last.txn && w.missed[s.root]) {
+			// What a mirror missed may have been the marker that committed it, or one that aborted what it holds for later records of the key:
+			// that was told, or will be once it is level.
+			if s.had[last.number] && !(last.txn && (w.mayLack(s) || c.awayTooLong())) {
 				w.violate("T2", "%s-%d on %s: record %s, the newest of key %s, at %d, is gone", topicName, p, c.name, last.number, key, last.offset)
 			}
 		case s.had[last.number]:
@@ -235,7 +239,7 @@ func (w *world) checkDeletions(c *cluster, p int32) {
 	here := numbersOf(readFrom(part, o.LogStart, o.HighWatermark))
 	for key, last := range h.newest {
 		// One that was superseded at the source is not missed: the copy only ends before what superseded it.
-		if here[last.number] || !w.expired[last.number] || w.missed[s.root] {
+		if here[last.number] || !w.expired[last.number] || w.mayLack(s) {
 			continue
 		}
 		if old := h.older(last, here); old != "" {
@@ -247,7 +251,7 @@ func (w *world) checkDeletions(c *cluster, p int32) {
 // checkCopies compares a mirror that is level with its source, as verify does (rule X4).
 func (w *world) checkCopies(c *cluster, p int32) {
 	s := c.topic.seen[p]
-	if w.missed[s.root] {
+	if w.mayLack(s) {
 		return
 	}
 	source := c.topic.rec.upstream
@@ -412,9 +416,12 @@ func (s *shell) lastLevel(now time.Time) plan.Level {
 func (s *shell) missed() {
 	c := s.c
 	c.w.log("%s: deletions may be missing", c.name)
+	next := *c.topic.rec
+	next.marked = true
 	c.put(func() {
+		c.topic.rec = &next
 		for _, seen := range c.topic.seen {
-			c.w.missed[seen.root] = true
+			c.w.missed[seen.root], seen.anew = true, false
 		}
 	})
 }

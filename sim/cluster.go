@@ -33,6 +33,7 @@ type cluster struct {
 	topic     *topic // nil for none
 	deleted   []kafka.TopicID
 	kept      []*quarantine
+	copies    []*meta.Partitions // entries of copies of mirrors
 	prefix    uint32
 	txns      map[kafka.ProducerID]*txn
 	nextID    int64
@@ -176,7 +177,7 @@ func (c *cluster) UpdatePartitions(_ context.Context, topics []kafka.TopicID, de
 		if stored == nil {
 			return kafka.UnknownTopicID
 		}
-		next, err := decide(&meta.Partitions{Topic: id, List: slices.Clone(stored.List)})
+		next, err := decide(&meta.Partitions{Topic: id, CopyOf: stored.CopyOf, List: slices.Clone(stored.List)})
 		if err != nil {
 			return err
 		}
@@ -197,6 +198,11 @@ func (c *cluster) partitionsOf(id kafka.TopicID) *meta.Partitions {
 	for _, q := range c.kept {
 		if q.ID == id {
 			return &q.parts
+		}
+	}
+	for _, e := range c.copies {
+		if e.Topic == id {
+			return e
 		}
 	}
 	return nil

@@ -139,6 +139,9 @@ func (c *cluster) atRest() bool {
 	case mirror.Paused, mirror.Failed:
 		return true
 	case mirror.Active:
+		if c.copiesAnew() {
+			return false
+		}
 		for p := range c.topic.Partitions {
 			f, o := c.shell.followers[p], c.part(p).Offsets()
 			there, err := c.topic.rec.upstream.ends(p)

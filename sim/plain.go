@@ -260,8 +260,7 @@ func (k *plainKafka) trouble() {
 	p := w.random.IntN(len(k.logs))
 	l := k.logs[p]
 	if k.mirrored(int32(p)) && !w.chance(4) {
-		l.elect(max(0, len(l.batches)-1-w.random.IntN(3)))
-		w.log("%s-%d on %s: an unclean election, epoch %d, end %d", topicName, p, k.c.name, l.epoch, l.end())
+		k.loseTail(int32(p))
 		return
 	}
 	switch w.random.IntN(10) {
@@ -286,6 +285,16 @@ func (k *plainKafka) trouble() {
 			w.log("%s: the topic is deleted", k.c.name)
 		}
 	}
+}
+
+// loseTail elects a leader that lacks the last batches.
+func (k *plainKafka) loseTail(p int32) {
+	if !k.made || int(p) >= len(k.logs) {
+		return
+	}
+	l := k.logs[p]
+	l.elect(max(0, len(l.batches)-1-k.c.w.random.IntN(3)))
+	k.c.w.log("%s-%d on %s: an unclean election, epoch %d, end %d", topicName, p, k.c.name, l.epoch, l.end())
 }
 
 // mirrored reports whether a mirror has all of the log: then an election that loses some of it hurts.

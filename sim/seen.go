@@ -23,6 +23,9 @@ type seen struct {
 	stop        kafka.Offset // the stop point while it is open, NoOffset for none
 	// had is the records of a compacted topic, by number, that were ever here since the log was last empty.
 	had map[string]bool
+	// anew is set once all of the log was copied again from a source that lacks nothing; home is where the log is.
+	anew bool
+	home kafka.TopicID
 }
 
 func (s *seen) end() kafka.Offset {
@@ -78,6 +81,10 @@ func (w *world) look(c *cluster, p int32, part *partition.Partition) {
 		w.violate("E2", "%s-%d on %s was cut without a higher epoch than %d", topicName, p, c.name, s.epoch)
 	}
 	w.checkStop(c, p, s, entry)
+	if s.home != entry.Home && !cut && o.LogStart <= s.end() {
+		w.rehomed(c, p, s, part)
+	}
+	s.home, s.anew = entry.Home, s.anew && !cut
 	before, end := s.tip, s.end()
 	jumped := o.LogStart > end
 	if cut || jumped {

@@ -27,6 +27,8 @@ type record struct {
 	turnsStopped int64
 	since        time.Time // when it came into its state
 	levelAt      time.Time // when it stood at its source's end, as last stored; of compacted topics
+	marked       bool      // deletions may be missing
+	recopy       *recopy   // while it is copied anew for that
 }
 
 // shell is what runs of a cluster's link, from one start to the next.
@@ -41,10 +43,11 @@ type shell struct {
 	promised  []kafka.Offset         // what the source had when a promotion passed its checks
 	cuts      map[int32]kafka.Offset // truncations that group offsets are still to be clamped to
 	levelled  *plan.Level            // as link's running.level
+	copies    map[int32]*copier
 }
 
 func newShell(c *cluster) *shell {
-	return &shell{c: c, followers: map[int32]*follower{}, parts: map[int32]mirror.Part{}, cuts: map[int32]kafka.Offset{}}
+	return &shell{c: c, followers: map[int32]*follower{}, parts: map[int32]mirror.Part{}, cuts: map[int32]kafka.Offset{}, copies: map[int32]*copier{}}
 }
 
 // state is the topic's; a topic that never was a mirror is an ordinary one.
@@ -209,6 +212,7 @@ func (s *shell) dropAll() {
 	clear(s.followers)
 	clear(s.parts)
 	clear(s.cuts)
+	clear(s.copies)
 	s.todo, s.promotion, s.levelled = nil, promotion{}, nil
 	s.round++
 }
@@ -232,6 +236,8 @@ func (s *shell) work() {
 	case s.setUp():
 		return
 	case s.askAgain():
+		return
+	case s.recopyWork():
 		return
 	case c.turnWork() && c.w.chance(2):
 		s.takeTurn()

@@ -8,7 +8,7 @@
 //     record what is left to do; orders.go is link/orders.go; turn.go and restore.go are the reversals' and restores' shells;
 //   - follow.go is link/fetcher's loop and repairs, one question at a time, deciding by plan.Align, plan.FindShared and plan.Compare;
 //   - groups.go is link/task's copy of group offsets and the group coordinator's clamp, deciding by plan.CopyOffsets;
-//   - clean.go runs the real cleaners, and is link/tombstones.go;
+//   - clean.go runs the real cleaners, and is link/tombstones.go; recopy.go is link/recopy.go, whose copies are fetched without letters;
 //   - plain.go is an unmodified Kafka with unclean elections; txn.go is package txn's coordinator.
 package sim
 

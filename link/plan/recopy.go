@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hawserio/hawser/internal/plant"
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
 )
@@ -48,6 +49,7 @@ func Recopy(f RecopyFacts) RecopyStep {
 type CopyFacts struct {
 	Taken               bool // the copy has the mirror's place
 	Copied              bool // it is fetched, and the source has answered without a fault
+	Level               bool // it has all that the source had when it answered last: what its cleaner took away is superseded below the copy's end
 	Full                bool // the volume takes no more of it
 	CopyEnd, MirrorEnd  kafka.Offset
 	Compared, Different bool // what both hold
@@ -72,7 +74,7 @@ func CopyNext(f CopyFacts) CopyStep {
 		return CopyNothing
 	case f.Full || f.Different:
 		return CopyGiveUp
-	case !f.Copied || f.CopyEnd < f.MirrorEnd:
+	case !f.Copied || f.CopyEnd < f.MirrorEnd || !f.Level && !plant.On("copy-not-level"):
 		return CopyFetch
 	case !f.Compared:
 		return CopyCompare
