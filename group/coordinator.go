@@ -108,9 +108,7 @@ func (c *Coordinator) Close() {
 		g.mu.Lock()
 		g.gone = true
 		g.arm(nil, time.Time{})
-		if g.core != nil { // a Load that was broken off has left some without
-			c.give(g, g.core.Kill(kafka.NotCoordinator, time.Now()).Answers)
-		}
+		c.give(g, g.core.Kill(kafka.NotCoordinator, time.Now()).Answers)
 		g.mu.Unlock()
 	}
 	c.work.Wait()
