@@ -34,7 +34,7 @@ func (c *call) allowedSomewhere(op kmsg.ACLOperation, kind kmsg.ACLResourceType)
 	return c.Authorizer == nil || c.Authorizer.AllowedSomewhere(c.from.Principal, c.from.Host, op, kind)
 }
 
-// Names of the one cluster resource (Kafka's Resource.CLUSTER_NAME).
+// clusterResource names the one resource of its kind (Kafka's Resource.CLUSTER_NAME).
 const clusterResource = "kafka-cluster"
 
 func (c *call) topicAllowed(op kmsg.ACLOperation, topic string) bool {
@@ -124,8 +124,7 @@ func (c *call) open(t *meta.Topic, number int32) (*partition.Partition, error) {
 	return p, p.Err()
 }
 
-// topicDenied is the answer to who may not do op, with UNKNOWN for topics whose
-// very existence must not show.
+// topicDenied is the answer about a topic that the caller may not use, whether it is there or not.
 func topicDenied(topic string) error {
 	return kafka.Errorf(kafka.TopicAuthorizationFailed, "Not authorized to access topics: [%s]", topic)
 }

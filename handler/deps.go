@@ -186,8 +186,8 @@ type Transactions interface {
 	ListTransactions(context.Context, *kmsg.ListTransactionsRequest) *kmsg.ListTransactionsResponse
 	// Enlist takes several partitions into the transaction at once, before each is confirmed: one write instead of many.
 	Enlist(ctx context.Context, transactionalID string, partitions []kafka.TopicPartition, id kafka.ProducerID, epoch int16) error
-	// Confirm says nil if the partition is in the ongoing transaction of (id, epoch): what partition.Append asks (rule P2).
-	// implicit is for Produce v12 and later, which adds the partition to the transaction itself (KIP-890).
+	// Confirm says nil if the partition is in the ongoing transaction of (id, epoch): what partition.Append asks (rule P2). With
+	// EnlistImplicit it adds the partition first (KIP-890). INVALID_TXN_STATE if it is not in it.
 	Confirm(ctx context.Context, transactionalID string, tp kafka.TopicPartition, id kafka.ProducerID, epoch int16, mode Enlist) error
 }
 

@@ -250,18 +250,7 @@ func (s *Server) Connections() int {
 // Shutdown stops accepting, lets requests that were read get their answer, and
 // closes; when ctx ends first it closes at once.
 func (s *Server) Shutdown(ctx context.Context) {
-	s.mu.Lock()
-	if !s.draining {
-		close(s.stopping)
-	}
-	s.draining = true
-	for _, l := range s.listeners {
-		_ = l.net.Close() // Serve sees it
-	}
-	for c := range s.conns {
-		c.drain()
-	}
-	s.mu.Unlock()
+	s.stop((*conn).drain)
 	done := make(chan struct{})
 	go func() { s.wg.Wait(); close(done) }()
 	select {
@@ -274,7 +263,15 @@ func (s *Server) Shutdown(ctx context.Context) {
 // Close closes listeners and connections at once and waits for their goroutines.
 func (s *Server) Close() {
 	s.cancel()
+	s.stop((*conn).close)
+	s.wg.Wait()
+	s.noise.close()
+}
+
+// stop closes the listeners, ends what waits for nothing certain, and has every connection ended in the way given.
+func (s *Server) stop(end func(*conn)) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !s.draining {
 		close(s.stopping)
 	}
@@ -283,11 +280,8 @@ func (s *Server) Close() {
 		_ = l.net.Close() // Serve sees it
 	}
 	for c := range s.conns {
-		c.close()
+		end(c)
 	}
-	s.mu.Unlock()
-	s.wg.Wait()
-	s.noise.close()
 }
 
 // self is this broker as clients of a listener see it.
