@@ -86,7 +86,10 @@ func jaasTokens(text string) ([]jaasToken, error) {
 			}
 			i = len(text) - len(rest)
 		default:
-			end := i + strings.IndexAny(text[i:]+";", " \t\r\n;=\"'")
+			end := len(text)
+			if n := strings.IndexAny(text[i:], " \t\r\n;=\"'"); n >= 0 {
+				end = i + n
+			}
 			tokens, i = append(tokens, jaasToken{text: text[i:end]}), end
 		}
 	}

@@ -20,6 +20,7 @@ const (
 	commitsPartitionMax = 1 << 20
 	commitsWait         = 500 * time.Millisecond
 	commitsOpenMax      = 10_000 // producers whose transactions' groups are remembered until they end
+	commitsGroupsMax    = 100    // groups of one transaction that are
 )
 
 // WatchCommits reads the source's offsets topic from its end on and tells which groups have committed since the last
@@ -109,7 +110,9 @@ func (w *commitWatch) groups(fetches kgo.Fetches) []string {
 		case !is:
 		case !r.Attrs.IsTransactional():
 			seen[group] = true
-		case len(w.open) < commitsOpenMax && !slices.Contains(w.open[txn], group):
+		case len(w.open) >= commitsOpenMax || len(w.open[txn]) >= commitsGroupsMax:
+			seen[group] = true // too many to remember: it is looked at now, and with all groups at the next round
+		case !slices.Contains(w.open[txn], group):
 			w.open[txn] = append(w.open[txn], group)
 		}
 	})

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -39,6 +40,11 @@ func TestCommitsAreToldWhenTheyCount(t *testing.T) {
 	tell([]string{"c"}, commitRecord("c", untied, -1))
 	tell([]string{"x", "y"}, marker)
 	tell([]string{}, marker)
+	var many []*kgo.Record
+	for i := range commitsGroupsMax {
+		many = append(many, commitRecord(fmt.Sprint("g", i), transactional, 8))
+	}
+	tell([]string{"z"}, append(many, commitRecord("z", transactional, 8))...) // one more than is remembered
 	member := &kgo.Record{Key: []byte{0, 2, 0, 1, 'g'}}
 	tell([]string{}, member, &kgo.Record{Key: []byte{0, 1, 0}}, &kgo.Record{Key: []byte{0}}, &kgo.Record{})
 }

@@ -26,11 +26,14 @@ const answerMax = 256 << 20
 // link or a mirror reaches another cluster first, which takes up to 15 s.
 const defaultTimeout = 60 * time.Second
 
+// redirectsMax bounds the redirects of one request.
+const redirectsMax = 10
+
 // Options are what New may be told beside the address.
 type Options struct {
 	User, Password string       // sent as HTTP Basic when User is not empty
 	ClusterID      string       // empty: asked for once
-	HTTP           *http.Client // nil: one with a timeout of 60 s
+	HTTP           *http.Client // nil: one with a timeout of 60 s. Without CheckRedirect no redirect is followed that changes the method
 	UserAgent      string       // empty: "hawser-client"
 }
 
@@ -88,6 +91,11 @@ func New(address string, opts Options) (*Client, error) {
 	if opts.HTTP == nil {
 		opts.HTTP = &http.Client{Timeout: defaultTimeout}
 	}
+	if opts.HTTP.CheckRedirect == nil {
+		own := *opts.HTTP
+		own.CheckRedirect = sameMethod
+		opts.HTTP = &own
+	}
 	if opts.UserAgent == "" {
 		opts.UserAgent = "hawser-client"
 	}
@@ -97,6 +105,15 @@ func New(address string, opts Options) (*Client, error) {
 		path = "/kafka"
 	}
 	return &Client{root: u.Scheme + "://" + u.Host + path + "/v3", opts: opts, clusterID: opts.ClusterID}, nil
+}
+
+// sameMethod follows redirects as long as they repeat the request. After 301, 302 and 303 an order would go on as a GET, whose
+// answer looks as if it had been carried out.
+func sameMethod(next *http.Request, before []*http.Request) error {
+	if next.Method != before[0].Method || len(before) >= redirectsMax {
+		return http.ErrUseLastResponse
+	}
+	return nil
 }
 
 // URL is the API's root, as http://127.0.0.1:8090/kafka/v3.
@@ -193,6 +210,10 @@ func decode(response *http.Response, method, address string, out any) error {
 	}
 	if len(raw) > answerMax {
 		return fmt.Errorf("read the answer to %s %s: it is longer than %d bytes", method, address, answerMax)
+	}
+	if to := response.Header.Get("Location"); response.StatusCode/100 == 3 && to != "" {
+		return &Error{Status: response.StatusCode, Code: response.StatusCode,
+			Message: fmt.Sprintf("%s %s was not carried out: the server answers with %s that it is to go to %s. Give that server's URL.", method, address, response.Status, to)}
 	}
 	if response.StatusCode >= 300 {
 		var body api.Error

@@ -77,6 +77,26 @@ func TestEmptyNamesAreNotSent(t *testing.T) {
 	}
 }
 
+// TestAnOrderThatIsRedirectedIsNotTakenForDone has a server in between that sends all to another address, as from http to https.
+func TestAnOrderThatIsRedirectedIsNotTakenForDone(t *testing.T) {
+	door := resttest.New(t).Serve(t)
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, rq *http.Request) {
+		http.Redirect(w, rq, door+rq.URL.RequestURI(), http.StatusMovedPermanently)
+	}))
+	defer between.Close()
+	rest, err := client.New(between.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rest.Topics(t.Context()); err != nil {
+		t.Errorf("a question was not followed to where it is answered: %v", err)
+	}
+	_, err = rest.CreateTopic(t.Context(), api.CreateTopicRequest{TopicName: "t"})
+	if e := (*client.Error)(nil); !errors.As(err, &e) || e.Status != 301 || !strings.Contains(e.Message, "it is to go to "+door) {
+		t.Errorf("the order ended with %v", err)
+	}
+}
+
 func TestAnswersThatAreNotOurs(t *testing.T) {
 	for body, status := range map[string]int{"<html>": 502, "": 404, `{"data":5}`: 200, "{": 200} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
