@@ -34,11 +34,12 @@ type running struct {
 
 	wakes   chan struct{}                // room for one
 	level   map[kafka.TopicID]plan.Level // when mirrors of compacted topics were level; the loop's own
-	urgent  chan struct{}                // room for one: an order was stored
-	probes  chan struct{}                // room for one: probe now
-	checks  chan struct{}                // room for one: look at promotions now
-	turns   chan struct{}                // room for one: look at reversals and restores now
-	copies  chan struct{}                // room for one: look at mirrors that may have missed deletions now
+	firsts  firstSyncs
+	urgent  chan struct{} // room for one: an order was stored
+	probes  chan struct{} // room for one: probe now
+	checks  chan struct{} // room for one: look at promotions now
+	turns   chan struct{} // room for one: look at reversals and restores now
+	copies  chan struct{} // room for one: look at mirrors that may have missed deletions now
 	cancel  context.CancelFunc
 	wait    sync.WaitGroup
 	tasks   []*task.Runner
@@ -97,6 +98,7 @@ func newRunning(ls *Links, rec *meta.Link) *running {
 		ls: ls, id: rec.ID, name: rec.Name, arrivals: newArrivals(),
 		wakes: make(chan struct{}, 1), urgent: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1), turns: make(chan struct{}, 1), copies: make(chan struct{}, 1),
 		level:       map[kafka.TopicID]plan.Level{},
+		firsts:      firstSyncs{level: map[kafka.TopicID]bool{}},
 		lastConfigs: newGathering(), lastCommits: newGathering(),
 		assigned: map[kafka.TopicPartition]assignment{},
 		faulty:   map[kafka.TopicPartition]bool{},
@@ -204,6 +206,7 @@ func (r *running) reconcile(ctx context.Context) {
 	r.storeLost(ctx)
 	r.clampCuts(ctx)
 	r.judge(ctx, mirrors)
+	r.syncFirst(mirrors)
 	r.watchDeletions(ctx, mirrors)
 	r.removeOrphans(ctx, img)
 	if slices.ContainsFunc(mirrors, func(m topicMirror) bool { return m.state == mirror.PendingStopped || r.unfinished(img, m) }) {

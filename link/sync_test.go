@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/link/fetcher"
 	"github.com/hawserio/hawser/link/mirror"
 	"github.com/hawserio/hawser/link/peer"
 	"github.com/hawserio/hawser/link/plan"
@@ -47,6 +49,28 @@ func TestC21_GroupOffsetAboveMirrorEndIsClamped(t *testing.T) {
 	}
 	r.source.commit("a", "t", 0, 10)
 	r.eventually("C24: an offset goes back", func() bool { a, _ := r.commits.get("a", "t", 0); return a == 10 })
+}
+
+// TestOffsetsComeOverWhenAMirrorHasCaughtUp: a mirror that was just made does not wait for the next round of offsets.
+func TestOffsetsComeOverWhenAMirrorHasCaughtUp(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 2)
+	r.source.commit("a", "t", 0, 80)
+	r.link("l", keyOffsetSync, "true", keyOffsetSyncMs, "3600000", keyGroupFilters, `{"groupFilters":[{"name":"*","patternType":"LITERAL","filterType":"INCLUDE"}]}`)
+	runner := r.links.runningOf(r.meta.Image().LinkIDs["l"]).offsetsRunner()
+	r.eventually("the first round is over, before there is a mirror", func() bool { state, _ := runner.Status(); return state == task.StateActive })
+	r.mirror("l", "t")
+	r.part("t", 0).grow(90)
+	r.eventually("t is fetched", func() bool { return r.pool().fetches("t") == 2 })
+	level := func(p int32) {
+		pool := r.pool()
+		pool.mu.Lock()
+		pool.status[kafka.TopicPartition{Topic: "t", Partition: p}] = fetcher.Status{CaughtUp: time.Now()}
+		pool.mu.Unlock()
+	}
+	level(0)
+	level(1)
+	r.eventually("the offset is here", func() bool { at, _ := r.commits.get("a", "t", 0); return at == 80 })
 }
 
 func (r *running) settled() int {
