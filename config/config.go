@@ -149,7 +149,8 @@ func (t *Table) checkOne(name, value string) *Fault {
 	if k.Sensitive {
 		shown = "(hidden)"
 	}
-	return &Fault{Key: name, Text: fmt.Sprintf("Invalid value %s for configuration %s: %s", shown, name, strings.TrimPrefix(err.Error(), name+": "))}
+	return &Fault{Key: name, Text: fmt.Sprintf("Invalid value %s for configuration %s: %s", shown, name,
+		strings.TrimPrefix(err.Error(), name+": "))}
 }
 
 func (t *Table) unknown(name string) string {
@@ -196,7 +197,8 @@ func (t *Table) CheckFixed(before, after map[string]string) error {
 		if !k.Fixed || old.Text(k.Name) == now.Text(k.Name) {
 			continue
 		}
-		faults = append(faults, Fault{Key: k.Name, Text: fmt.Sprintf("Configuration %s cannot be changed after creation: create a new %s", k.Name, t.kind)})
+		faults = append(faults, Fault{Key: k.Name, Text: fmt.Sprintf("Configuration %s cannot be changed after creation: create a new %s",
+			k.Name, t.kind)})
 	}
 	if len(faults) == 0 {
 		return nil

@@ -71,6 +71,10 @@ type aclFiltersDoc struct {
 	} `json:"aclFilters"`
 }
 
+const aclFiltersExample = `{"aclFilters":[{` +
+	`"resourceFilter":{"resourceType":"TOPIC","patternType":"LITERAL","name":"orders"},` +
+	`"accessFilter":{"operation":"READ","permissionType":"ALLOW"}}]}`
+
 // ParseACLFilters reads acl.filters; empty text matches nothing.
 func ParseACLFilters(text string) ([]ACLFilter, error) {
 	if strings.TrimSpace(text) == "" {
@@ -80,7 +84,7 @@ func ParseACLFilters(text string) ([]ACLFilter, error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&doc); err != nil {
-		return nil, fmt.Errorf(`acl.filters: is not JSON as {"aclFilters":[{"resourceFilter":{"resourceType":"TOPIC","patternType":"LITERAL","name":"orders"},"accessFilter":{"operation":"READ","permissionType":"ALLOW"}}]}: %w`, err)
+		return nil, fmt.Errorf("acl.filters: is not JSON as "+aclFiltersExample+": %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("acl.filters: has text after its JSON object")

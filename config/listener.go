@@ -32,7 +32,8 @@ func withListeners(t *Table) *Table {
 }
 
 func perListener(name string) bool {
-	return strings.HasPrefix(name, "ssl.") || strings.HasPrefix(name, "sasl.") || strings.HasPrefix(name, "connections.") || strings.HasPrefix(name, "max.connection") || strings.HasPrefix(name, "hawser.sasl.")
+	return strings.HasPrefix(name, "ssl.") || strings.HasPrefix(name, "sasl.") || strings.HasPrefix(name, "connections.") ||
+		strings.HasPrefix(name, "max.connection") || strings.HasPrefix(name, "hawser.sasl.")
 }
 
 // ListenerText is the value of a key for one listener: its own, or else the

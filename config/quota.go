@@ -8,7 +8,8 @@ func brokerQuotaKeys() []Key {
 		Key{Name: "controller.quota.window.size.seconds", Type: Int, Default: "1", Fixed: true,
 			Doc: "Length of a window of controller_mutation_rate in seconds."}.with(atLeast(1)),
 		Key{Name: "quota.window.num", Type: Int, Default: "11", Fixed: true,
-			Doc: "How many windows client quotas are measured over. A client that was too fast rests until it is not, taken over all of them."}.with(atLeast(1)),
+			Doc: "How many windows client quotas are measured over. A client that was too fast rests until it is not, taken over all of " +
+				"them."}.with(atLeast(1)),
 		Key{Name: "quota.window.size.seconds", Type: Int, Default: "1", Fixed: true,
 			Doc: "Length of a window of client quotas in seconds."}.with(atLeast(1)),
 	}

@@ -21,13 +21,16 @@ func topicKeys() []Key {
 func topicLogKeys() []Key {
 	return []Key{
 		Key{Name: "cleanup.policy", Type: List, Default: "delete", BrokerKey: "log.cleanup.policy",
-			Doc: "What happens to old records: delete removes whole segments by age or size, compact keeps the newest record of each key. Both may be named; an empty list keeps everything."}.with(someOf("compact", "delete")),
+			Doc: "What happens to old records: delete removes whole segments by age or size, compact keeps the newest record of each " +
+				"key. Both may be named; an empty list keeps everything."}.with(someOf("compact", "delete")),
 		Key{Name: "delete.retention.ms", Type: Long, Default: day, BrokerKey: "log.cleaner.delete.retention.ms",
-			Doc: "How long a compacted topic keeps a tombstone, in ms, so that a consumer that began at the start still sees the deletion."}.with(atLeast(0)),
+			Doc: "How long a compacted topic keeps a tombstone, in ms, so that a consumer that began at the start still sees the deletion."}.
+			with(atLeast(0)),
 		Key{Name: "file.delete.delay.ms", Type: Long, Default: "60000", BrokerKey: "log.segment.delete.delay.ms",
 			Doc: "How long a removed segment's files stay on disk, in ms, for readers that still hold them."}.with(atLeast(0)),
 		Key{Name: "flush.messages", Type: Long, Default: noEnd, BrokerKey: "log.flush.interval.messages",
-			Doc: "Accepted as Kafka's. The broker syncs every write before it shows it, so no number of records needs to be set here."}.with(atLeast(1)),
+			Doc: "Accepted as Kafka's. The broker syncs every write before it shows it, so no number of records needs to be set here."}.
+			with(atLeast(1)),
 		Key{Name: "flush.ms", Type: Long, Default: noEnd, BrokerKey: "log.flush.interval.ms",
 			Doc: "Accepted as Kafka's. The broker syncs every write before it shows it, so no time in ms needs to be set here."}.with(atLeast(0)),
 		Key{Name: "index.interval.bytes", Type: Int, Default: "4096", BrokerKey: "log.index.interval.bytes",
@@ -43,9 +46,11 @@ func topicLogKeys() []Key {
 		{Name: "preallocate", Type: Bool, Default: "false", BrokerKey: "log.preallocate",
 			Doc: "Whether a new segment's file gets its whole size at once."},
 		{Name: "retention.bytes", Type: Long, Default: "-1", BrokerKey: "log.retention.bytes",
-			Doc: "Size in bytes above which a partition's oldest segments are removed under cleanup.policy delete; -1 is no limit. It counts for each partition, not the topic."},
+			Doc: "Size in bytes above which a partition's oldest segments are removed under cleanup.policy delete; -1 is no limit. It " +
+				"counts for each partition, not the topic."},
 		Key{Name: "retention.ms", Type: Long, Default: week, BrokerKey: "log.retention.ms",
-			Doc: "Age in ms after which records are removed under cleanup.policy delete, by the newest timestamp of their segment; -1 keeps them for ever."}.with(atLeast(-1)),
+			Doc: "Age in ms after which records are removed under cleanup.policy delete, by the newest timestamp of their segment; -1 " +
+				"keeps them for ever."}.with(atLeast(-1)),
 		Key{Name: "segment.bytes", Type: Int, Default: "1073741824", BrokerKey: "log.segment.bytes",
 			Doc: "Size of a segment file in bytes. Retention and compaction work on whole segments."}.with(atLeast(1 << 20)),
 		Key{Name: "segment.index.bytes", Type: Int, Default: "10485760", BrokerKey: "log.index.size.max.bytes",
@@ -64,7 +69,8 @@ func topicOtherKeys() []Key {
 		Key{Name: "compression.lz4.level", Type: Int, Default: "9", BrokerKey: "compression.lz4.level",
 			Doc: "Level used where this topic's batches are compressed with lz4 here."}.with(between(1, 17)),
 		Key{Name: "compression.type", Type: String, Default: "producer", BrokerKey: "compression.type",
-			Doc: "How batches are stored: as the producer compressed them, or compressed anew. Mirrored batches are never compressed anew."}.with(oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
+			Doc: "How batches are stored: as the producer compressed them, or compressed anew. Mirrored batches are never compressed anew."}.
+			with(oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
 		Key{Name: "compression.zstd.level", Type: Int, Default: "3", BrokerKey: "compression.zstd.level",
 			Doc: "Level used where this topic's batches are compressed with zstd here."}.with(between(-131072, 22)),
 		Key{Name: "follower.replication.throttled.replicas", Type: List, Default: "",
@@ -82,7 +88,8 @@ func topicOtherKeys() []Key {
 		Key{Name: "message.timestamp.before.max.ms", Type: Long, Default: noEnd, BrokerKey: "log.message.timestamp.before.max.ms",
 			Doc: "How far, in ms, a record's timestamp may lie behind the broker's clock under CreateTime."}.with(atLeast(0)),
 		Key{Name: "message.timestamp.type", Type: String, Default: "CreateTime", BrokerKey: "log.message.timestamp.type",
-			Doc: "Whether a record keeps its producer's timestamp or gets the time of its append. Mirrored records keep the source's."}.with(oneOf("CreateTime", "LogAppendTime")),
+			Doc: "Whether a record keeps its producer's timestamp or gets the time of its append. Mirrored records keep the source's."}.
+			with(oneOf("CreateTime", "LogAppendTime")),
 		Key{Name: "min.insync.replicas", Type: Int, Default: "1", BrokerKey: "min.insync.replicas",
 			Doc: "Accepted as Kafka's. A write with acks=all is answered when it is synced, whatever stands here."}.with(atLeast(1)),
 		{Name: "remote.log.copy.disable", Type: Bool, Default: "false",
