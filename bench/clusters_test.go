@@ -196,27 +196,39 @@ func (h *hawser) ready(t *testing.T) string {
 	return h.kafka
 }
 
+const mirrorsPath = "/links/east/mirrors"
+
+func mirrorOf(topic string) any { return map[string]any{"source_topic_name": topic} }
+
 // mirror orders a mirror of a topic.
 func (h *hawser) mirror(t *testing.T, topic string) {
 	t.Helper()
-	h.post(t, "/links/east/mirrors", map[string]any{"source_topic_name": topic})
+	h.post(t, mirrorsPath, mirrorOf(topic))
 }
 
 func (h *hawser) post(t *testing.T, path string, body any) {
 	t.Helper()
+	if err := h.order(path, body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// order is post for goroutines.
+func (h *hawser) order(path string, body any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	rs, err := http.Post(h.cluster+path, "application/json", bytes.NewReader(text))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer rs.Body.Close()
 	answer, err := io.ReadAll(rs.Body)
 	if err != nil || rs.StatusCode/100 != 2 {
-		t.Fatalf("POST %s: status %d, %v: %s", path, rs.StatusCode, err, answer)
+		return fmt.Errorf("POST %s: status %d, %v: %s", path, rs.StatusCode, err, answer)
 	}
+	return nil
 }
 
 // remove ends it and takes its data off the disk.
