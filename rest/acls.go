@@ -11,7 +11,8 @@ import (
 )
 
 // errNoACLs is the answer where everyone may do everything.
-var errNoACLs = kafka.Errorf(kafka.SecurityDisabled, "This broker has no authorizer, so it has no ACLs. Start it with authorizer.class.name set.")
+var errNoACLs = kafka.Errorf(kafka.SecurityDisabled,
+	"This broker has no authorizer, so it has no ACLs. Start it with authorizer.class.name set.")
 
 // listACLs shows the ACLs that the query means.
 func listACLs(c *call) error {
@@ -39,7 +40,8 @@ func (c *call) aclsJSON(acls []ACL) []api.ACL {
 	var out []api.ACL
 	for _, a := range acls {
 		self := c.self("acls") + fmt.Sprintf("?resource_type=%s&resource_name=%s&pattern_type=%s&principal=%s&host=%s&operation=%s&permission=%s",
-			a.ResourceType, url.QueryEscape(a.ResourceName), a.PatternType, url.QueryEscape(a.Principal), url.QueryEscape(a.Host), a.Operation, a.Permission)
+			a.ResourceType, url.QueryEscape(a.ResourceName), a.PatternType, url.QueryEscape(a.Principal), url.QueryEscape(a.Host),
+			a.Operation, a.Permission)
 		out = append(out, api.ACL{
 			Kind: api.KindACL, Metadata: c.metadata(self, ""), ClusterID: c.Cluster.ID(),
 			ResourceType: a.ResourceType, ResourceName: a.ResourceName, PatternType: a.PatternType,

@@ -104,7 +104,8 @@ func (c *call) alterBroker(changes []ConfigChange, validateOnly bool) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Configs.AlterBrokerConfigs(c.r.Context(), BrokerConfigChange{Broker: broker, Changes: changes, ValidateOnly: validateOnly}); err != nil {
+	change := BrokerConfigChange{Broker: broker, Changes: changes, ValidateOnly: validateOnly}
+	if err := c.Configs.AlterBrokerConfigs(c.r.Context(), change); err != nil {
 		return err
 	}
 	return c.noContent()
@@ -125,8 +126,10 @@ func shown(cfg TopicConfig) (*string, []api.ConfigSynonym) {
 func (c *call) clusterConfigJSON(cfg TopicConfig) api.ClusterConfig {
 	value, synonyms := shown(cfg)
 	return api.ClusterConfig{
-		Kind: api.KindClusterConfig, Metadata: c.metadata(c.self("broker-configs", escape(cfg.Name)), "/broker-config="+cfg.Name), ClusterID: c.Cluster.ID(), ConfigType: "BROKER",
-		Name: cfg.Name, Value: value, IsDefault: cfg.Default, IsReadOnly: cfg.ReadOnly, IsSensitive: cfg.Sensitive, Source: cmp.Or(cfg.Source, api.SourceDefault), Synonyms: synonyms,
+		Kind: api.KindClusterConfig, Metadata: c.metadata(c.self("broker-configs", escape(cfg.Name)), "/broker-config="+cfg.Name),
+		ClusterID: c.Cluster.ID(), ConfigType: "BROKER",
+		Name: cfg.Name, Value: value, IsDefault: cfg.Default, IsReadOnly: cfg.ReadOnly, IsSensitive: cfg.Sensitive,
+		Source: cmp.Or(cfg.Source, api.SourceDefault), Synonyms: synonyms,
 	}
 }
 
@@ -134,7 +137,9 @@ func (c *call) brokerConfigJSON(broker int32, cfg TopicConfig) api.BrokerConfig 
 	value, synonyms := shown(cfg)
 	at := c.self("brokers", itoa(broker), "configs", escape(cfg.Name))
 	return api.BrokerConfig{
-		Kind: api.KindBrokerConfig, Metadata: c.metadata(at, "/broker="+itoa(broker)+"/config="+cfg.Name), ClusterID: c.Cluster.ID(), BrokerID: broker,
-		Name: cfg.Name, Value: value, IsDefault: cfg.Default, IsReadOnly: cfg.ReadOnly, IsSensitive: cfg.Sensitive, Source: cmp.Or(cfg.Source, api.SourceDefault), Synonyms: synonyms,
+		Kind: api.KindBrokerConfig, Metadata: c.metadata(at, "/broker="+itoa(broker)+"/config="+cfg.Name), ClusterID: c.Cluster.ID(),
+		BrokerID: broker, Name: cfg.Name, Value: value,
+		IsDefault: cfg.Default, IsReadOnly: cfg.ReadOnly, IsSensitive: cfg.Sensitive, Source: cmp.Or(cfg.Source, api.SourceDefault),
+		Synonyms: synonyms,
 	}
 }

@@ -63,7 +63,8 @@ func getAssignment(c *call) error {
 	}
 	wanted := Owned{Topic: c.r.PathValue("topic_name"), Partition: partition}
 	if !slices.Contains(c.assigned(m), wanted) {
-		return notFound("Consumer '%s' does not own partition %d of topic '%s'. GET …/assignments lists those it owns.", m.ID, partition, wanted.Topic)
+		return notFound("Consumer '%s' does not own partition %d of topic '%s'. GET …/assignments lists those it owns.", m.ID, partition,
+			wanted.Topic)
 	}
 	return c.json(http.StatusOK, c.assignmentJSON(m, wanted))
 }

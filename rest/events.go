@@ -31,7 +31,8 @@ func listEvents(c *call) error {
 }
 
 func eventJSON(e event.Entry) api.Event {
-	return api.Event{Sequence: e.Seq, TimeMs: e.At.UnixMilli(), Name: e.Name, Level: e.Level, Text: e.Text, LinkName: e.Link, TopicName: e.Topic, PartitionID: e.Partition}
+	return api.Event{Sequence: e.Seq, TimeMs: e.At.UnixMilli(), Name: e.Name, Level: e.Level, Text: e.Text, LinkName: e.Link,
+		TopicName: e.Topic, PartitionID: e.Partition}
 }
 
 // queryNumber reads a whole number of the query, at least 0; absent is otherwise.

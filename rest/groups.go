@@ -140,7 +140,8 @@ func getLag(c *call) error {
 			return c.json(http.StatusOK, c.lagJSON(lag))
 		}
 	}
-	return notFound("Consumer group '%s' has committed no offset on partition %d of topic '%s'. GET …/lags lists where it has.", c.groupID(), partition, topic)
+	return notFound("Consumer group '%s' has committed no offset on partition %d of topic '%s'. GET …/lags lists where it has.",
+		c.groupID(), partition, topic)
 }
 
 func (c *call) lagJSON(lag GroupLag) api.Lag {

@@ -70,7 +70,8 @@ func remoteID(rq api.CreateLinkRequest) (string, error) {
 			continue
 		}
 		if remote != "" {
-			return "", badRequest("The body names two other clusters, '%s' and '%s'. Give one of source_cluster_id, destination_cluster_id and remote_cluster_id.", remote, id)
+			return "", badRequest("The body names two other clusters, '%s' and '%s'. Give one of source_cluster_id, "+
+				"destination_cluster_id and remote_cluster_id.", remote, id)
 		}
 		remote = id
 	}

@@ -83,7 +83,8 @@ func (c *call) varied(verb link.Verb) (link.Verb, error) {
 func checkSelection(rq api.AlterMirrorsRequest) error {
 	switch {
 	case len(rq.MirrorTopicNames) == 0 && rq.MirrorTopicNamePattern == "":
-		return badRequest("No mirror topics are named. Give mirror_topic_names, or mirror_topic_name_pattern with a regular expression such as \".*\" for all.")
+		return badRequest("No mirror topics are named. Give mirror_topic_names, or mirror_topic_name_pattern with a regular " +
+			"expression such as \".*\" for all.")
 	case len(rq.MirrorTopicNames) > 0 && rq.MirrorTopicNamePattern != "":
 		return badRequest("Both mirror_topic_names and mirror_topic_name_pattern are given. Give one.")
 	case slices.Contains(rq.MirrorTopicNames, ""):
@@ -96,7 +97,8 @@ func checkSelection(rq api.AlterMirrorsRequest) error {
 }
 
 func badPattern(err error) error {
-	return badRequest("The field 'mirror_topic_name_pattern' is no regular expression: %v. Put a \\ before characters that stand for themselves, or name the topics.", err)
+	return badRequest("The field 'mirror_topic_name_pattern' is no regular expression: %v. Put a \\ before characters that stand "+
+		"for themselves, or name the topics.", err)
 }
 
 // orderable parts the topics that the caller may order from those denied. Without ACLs the selection goes on as it came; with
@@ -168,7 +170,8 @@ func (c *call) outcomeJSON(outcome link.Outcome) api.AlteredMirror {
 		})
 	}
 	for _, g := range outcome.Groups {
-		out.GroupOffsets = append(out.GroupOffsets, api.GroupOffset{GroupID: g.Group, PartitionID: g.Partition, Offset: int64(g.From), LoweredTo: int64(g.To)})
+		out.GroupOffsets = append(out.GroupOffsets, api.GroupOffset{GroupID: g.Group, PartitionID: g.Partition, Offset: int64(g.From),
+			LoweredTo: int64(g.To)})
 	}
 	for _, open := range outcome.Open {
 		out.OpenTransactions = append(out.OpenTransactions, api.OpenTransaction{
@@ -180,7 +183,8 @@ func (c *call) outcomeJSON(outcome link.Outcome) api.AlteredMirror {
 		out.MissingACLs = append(out.MissingACLs, api.MissingACL{Operation: m.Operation, SourceTopicName: m.Topic, Need: m.Need})
 	}
 	if w := outcome.Withdrawn; w != nil {
-		out.PledgeWithdrawn = &api.WithdrawnPledge{RestoreID: w.Restore, ClusterID: w.Cluster, TopicName: w.Topic, SinceMs: w.SinceMs, ClusterSays: w.Says, Consequence: w.Text}
+		out.PledgeWithdrawn = &api.WithdrawnPledge{RestoreID: w.Restore, ClusterID: w.Cluster, TopicName: w.Topic, SinceMs: w.SinceMs,
+			ClusterSays: w.Says, Consequence: w.Text}
 	}
 	slices.SortFunc(out.PartitionLevelTruncationData, func(a, b api.Truncation) int { return cmp.Compare(a.PartitionID, b.PartitionID) })
 	return out

@@ -45,7 +45,8 @@ func (c *call) partition() (Partition, error) {
 			return p, nil
 		}
 	}
-	return Partition{}, kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' has no partition %d; it has %d, counted from 0.", topic.Name, id, len(topic.Partitions))
+	return Partition{}, kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' has no partition %d; it has %d, counted from 0.",
+		topic.Name, id, len(topic.Partitions))
 }
 
 func (c *call) partitionJSON(topic string, p Partition) api.Partition {
@@ -89,7 +90,8 @@ func getReplica(c *call) error {
 		return err
 	}
 	if !slices.Contains(p.Replicas, broker) {
-		return notFound("Partition %d of topic '%s' has no replica on broker %d. GET …/replicas lists those it has.", p.ID, c.r.PathValue("topic_name"), broker)
+		return notFound("Partition %d of topic '%s' has no replica on broker %d. GET …/replicas lists those it has.", p.ID,
+			c.r.PathValue("topic_name"), broker)
 	}
 	return c.json(http.StatusOK, c.replicaJSON(p, broker))
 }

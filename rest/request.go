@@ -154,7 +154,8 @@ func checkContentType(r *http.Request) error {
 	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json") && strings.HasPrefix(media, "application/")) {
 		return nil
 	}
-	return &failure{status: 415, code: 415, text: fmt.Sprintf("HTTP 415 Unsupported Media Type: the body is '%s'. Send JSON with the header Content-Type: application/json.", text)}
+	return &failure{status: 415, code: 415,
+		text: fmt.Sprintf("HTTP 415 Unsupported Media Type: the body is '%s'. Send JSON with the header Content-Type: application/json.", text)}
 }
 
 func badJSON(err error) error {

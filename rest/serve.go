@@ -108,12 +108,14 @@ func (s *server) guard() http.Handler {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // not every connection has one
 		}
 		if err := crossOrigin.Check(r); err != nil {
-			s.fail(sent, r, &failure{status: 403, code: 403, text: "This request comes from another web page: " + err.Error() + ". Only the console on this very address may order; programs send no Origin header."}, aboutLink)
+			s.fail(sent, r, &failure{status: 403, code: 403, text: "This request comes from another web page: " + err.Error() +
+				". Only the console on this very address may order; programs send no Origin header."}, aboutLink)
 			return
 		}
 		direct := straight(r)
 		if direct == nil {
-			s.fail(sent, r, badRequest("The path has an empty segment, a '.' or a '..'. Give a name in each of its places; /openapi.yaml lists the paths there are."), aboutLink)
+			s.fail(sent, r, badRequest("The path has an empty segment, a '.' or a '..'. Give a name in each of its places; /openapi.yaml "+
+				"lists the paths there are."), aboutLink)
 			return
 		}
 		s.mux.ServeHTTP(sent, direct)

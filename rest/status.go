@@ -65,7 +65,8 @@ func unauthenticated(err error) error {
 	if !errors.Is(err, kafka.SaslAuthenticationFailed) {
 		return err
 	}
-	return &failure{status: 401, code: codeNoLogin, text: "Authentication failed. Send the user and password of a SASL user of this cluster as HTTP Basic."}
+	return &failure{status: 401, code: codeNoLogin, text: "Authentication failed. Send the user and password of a SASL user of " +
+		"this cluster as HTTP Basic."}
 }
 
 // subject is what a request is about, where the same fault has two statuses.
@@ -85,10 +86,12 @@ func failureOf(err error, about subject) *failure {
 	}
 	var tooBig *http.MaxBytesError
 	if errors.As(err, &tooBig) {
-		return &failure{status: 413, code: 413, text: fmt.Sprintf("The request body is longer than %d bytes. Split it into several requests.", tooBig.Limit)}
+		return &failure{status: 413, code: 413,
+			text: fmt.Sprintf("The request body is longer than %d bytes. Split it into several requests.", tooBig.Limit)}
 	}
 	switch kafka.CodeOf(err) {
-	case kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed, kafka.TransactionalIDAuthorizationFailed:
+	case kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed,
+		kafka.TransactionalIDAuthorizationFailed:
 		return &failure{status: 403, code: codeForbidden, text: textOf(err)}
 	}
 	var order *link.Error

@@ -50,7 +50,9 @@ func createTopic(c *call) error {
 	}
 	if brokers := len(c.Cluster.Brokers()); int(spec.ReplicationFactor) > brokers {
 		// A client written for a cluster asks for three. The number is kept and shown; what it is worth here must be said.
-		c.w.Header().Set("Warning", fmt.Sprintf(`299 hawser "replication_factor is %d, and there are %d brokers: each partition has one copy on disk"`, spec.ReplicationFactor, brokers))
+		c.w.Header().Set("Warning",
+			fmt.Sprintf(`299 hawser "replication_factor is %d, and there are %d brokers: each partition has one copy on disk"`,
+				spec.ReplicationFactor, brokers))
 	}
 	if spec.ValidateOnly {
 		return c.json(http.StatusOK, c.topicJSON(topic))

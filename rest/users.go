@@ -43,7 +43,8 @@ func (c *call) user(name string) (User, error) {
 			return u, nil
 		}
 	}
-	return User{}, notFound("User '%s' has no SCRAM credentials. GET …/users lists who has; users of sasl.jaas.config are not among them.", name)
+	return User{}, notFound("User '%s' has no SCRAM credentials. GET …/users lists who has; users of sasl.jaas.config are not "+
+		"among them.", name)
 }
 
 // setUser makes a user, or gives one another password.
@@ -97,7 +98,8 @@ func deleteUser(c *call) error {
 }
 
 func (c *call) userJSON(u User) api.User {
-	out := api.User{Kind: api.KindUser, Metadata: c.metadata(c.self("users", escape(u.Name)), "/user="+u.Name), ClusterID: c.Cluster.ID(), UserName: u.Name, Credentials: []api.Credential{}}
+	out := api.User{Kind: api.KindUser, Metadata: c.metadata(c.self("users", escape(u.Name)), "/user="+u.Name),
+		ClusterID: c.Cluster.ID(), UserName: u.Name, Credentials: []api.Credential{}}
 	for _, credential := range u.Credentials {
 		out.Credentials = append(out.Credentials, api.Credential{Mechanism: credential.Mechanism, Iterations: credential.Iterations})
 	}

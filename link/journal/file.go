@@ -61,7 +61,8 @@ func parse(slot []byte) (e Entry, ok bool) {
 	e.Epoch = kafka.LeaderEpoch(binary.BigEndian.Uint32(slot[20:]))
 	number := func(at int) int64 { return int64(binary.BigEndian.Uint64(slot[at:])) }
 	e.SourceEnd, e.Applied, e.At, e.CaughtUp, e.Behind = kafka.Offset(number(24)), kafka.Offset(number(32)), number(40), number(48), number(56)
-	ok = sound(slot) && e.Partition.Partition >= 0 && e.Epoch >= kafka.NoEpoch && e.SourceEnd >= 0 && e.Applied >= 0 && e.At > 0 && e.CaughtUp >= 0 && e.Behind >= 0
+	ok = sound(slot) && e.Partition.Partition >= 0 && e.Epoch >= kafka.NoEpoch && e.SourceEnd >= 0 && e.Applied >= 0 && e.At > 0 &&
+		e.CaughtUp >= 0 && e.Behind >= 0
 	return e, ok
 }
 

@@ -62,7 +62,8 @@ func Open(cfg Config) *Journal {
 	damaged, err := read(cfg.Path, j.remember)
 	if err != nil {
 		aside := cfg.Path + ".set-aside"
-		cfg.Logger.Warn("the journal of the mirrors cannot be used: what a failover could lose is unknown until sources are heard", "file", cfg.Path, "kept", aside, "error", errors.Join(err, os.Rename(cfg.Path, aside)))
+		cfg.Logger.Warn("the journal of the mirrors cannot be used: what a failover could lose is unknown until sources are heard",
+			"file", cfg.Path, "kept", aside, "error", errors.Join(err, os.Rename(cfg.Path, aside)))
 	}
 	if damaged > 0 {
 		cfg.Logger.Warn("entries of the journal of the mirrors are damaged and were passed over", "file", cfg.Path, "entries", damaged)

@@ -55,11 +55,14 @@ func Fit(ownCluster string, own, other LinkHalf) error {
 	case own.Name != other.Name:
 		return fmt.Errorf("the halves of a link have one name, but cluster link '%s' is called '%s' there", own.Name, other.Name)
 	case want.Mode != other.Mode, want.Connection != "" && want.Connection != other.Connection:
-		return fmt.Errorf("cluster link '%s' has %s here and %s on the other cluster, which must have %s: delete one of them and create it again", own.Name, own.kind(), other.kind(), want.kind())
+		return fmt.Errorf("cluster link '%s' has %s here and %s on the other cluster, which must have %s: delete one of them and "+
+			"create it again", own.Name, own.kind(), other.kind(), want.kind())
 	case other.Remote != "" && other.Remote != ownCluster:
-		return fmt.Errorf("cluster link '%s' of the other cluster is linked with cluster %s, not with this one, %s", own.Name, other.Remote, ownCluster)
+		return fmt.Errorf("cluster link '%s' of the other cluster is linked with cluster %s, not with this one, %s", own.Name,
+			other.Remote, ownCluster)
 	case own.ID != (kafka.TopicID{}) && own.ID != other.ID:
-		return fmt.Errorf("cluster link '%s' has the id %s here and %s on the other cluster: both were created before either knew of the other; delete one of them and create it again", own.Name, own.ID, other.ID)
+		return fmt.Errorf("cluster link '%s' has the id %s here and %s on the other cluster: both were created before either knew of "+
+			"the other; delete one of them and create it again", own.Name, own.ID, other.ID)
 	}
 	return nil
 }

@@ -95,7 +95,8 @@ type Mark struct {
 	CRC        uint32
 }
 
-// Log is one partition's history. Entries is the stored lineage; Born says that what lies below it was copied from the topic's first source.
+// Log is one partition's history. Entries is the stored lineage; Born says that what lies below it was copied from the
+// topic's first source.
 type Log struct {
 	Start, End, CleanedTo, Stop kafka.Offset
 	Born                        bool
@@ -142,7 +143,8 @@ func (m FreezeRequest) Encode() []byte {
 // DecodeFreezeRequest reads a body.
 func DecodeFreezeRequest(b []byte) (FreezeRequest, error) {
 	in := Reader{Rest: b}
-	m := FreezeRequest{Turn: in.String(turnMax), Topic: in.ID(), Mirror: in.ID(), MirrorName: in.String(nameMax), Paused: in.Bool(), Validate: in.Bool()}
+	m := FreezeRequest{Turn: in.String(turnMax), Topic: in.ID(), Mirror: in.ID(), MirrorName: in.String(nameMax), Paused: in.Bool(),
+		Validate: in.Bool()}
 	return m, in.End()
 }
 

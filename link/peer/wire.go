@@ -21,9 +21,10 @@ type Ask struct {
 // link id (16 bytes), caller, callee, topics, body. Version 0 is the only one so far.
 type Request struct {
 	Ask
-	Link    kafka.TopicID // the link's id
-	Caller  string        // the asking cluster's id
-	Callee  string        // the id of the cluster that the caller wants to ask; another one refuses. Empty where the caller does not know it yet
+	Link   kafka.TopicID // the link's id
+	Caller string        // the asking cluster's id
+	// the id of the cluster that the caller wants to ask; another one refuses. Empty where the caller does not know it yet
+	Callee  string
 	version int16
 }
 

@@ -18,7 +18,8 @@ type ACL struct {
 
 // String is the entry for a person.
 func (a ACL) String() string {
-	return fmt.Sprintf("%s %s %s on %s %s %s from %s", a.Permission, a.Principal, a.Operation, a.PatternType, a.ResourceType, a.Resource, a.Host)
+	return fmt.Sprintf("%s %s %s on %s %s %s from %s", a.Permission, a.Principal, a.Operation, a.PatternType, a.ResourceType,
+		a.Resource, a.Host)
 }
 
 // known is false for an entry with a word that a newer Kafka has and this version has not.
@@ -68,7 +69,8 @@ func SyncACLs(f ACLFacts) (changes []ACLChange, problems []Problem) {
 			continue
 		}
 		if !a.known() {
-			problems = append(problems, Problem{codeInvalidRequest, fmt.Sprintf("not copied, as this version does not know what it allows or denies: %s", a)})
+			problems = append(problems, Problem{codeInvalidRequest,
+				fmt.Sprintf("not copied, as this version does not know what it allows or denies: %s", a)})
 			continue
 		}
 		here, ok := f.rename(a)

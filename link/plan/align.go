@@ -59,17 +59,19 @@ type Ends struct {
 	Stable, High, End kafka.Offset // all exclusive: of decided transactions, of what readers may see, of the log
 }
 
-// Orphans reports whether a transaction is open in the mirror, which has all that the source has, and none at the source, by a fetch that was
-// answered at offset at without records: what DoubtOpen is for.
+// Orphans reports whether a transaction is open in the mirror, which has all that the source has, and none at the
+// source, by a fetch that was answered at offset at without records: what DoubtOpen is for.
 func Orphans(at kafka.Offset, source, mirror Ends) bool {
 	return source.Stable == at && source.High == at && mirror.End == at && mirror.High == at && mirror.Stable < at
 }
 
-// orphaned says that no marker will ever come for the transactions that are open in the mirror (rule D5). With a last stable offset at the
-// mirror's end, each transaction that the source began below has ended there, below its high watermark: had it a marker, the mirror would have
-// it. So the source's cleaner removed an aborted transaction's records after they were mirrored, and an unclean election its marker.
+// orphaned says that no marker will ever come for the transactions that are open in the mirror (rule D5). With a last
+// stable offset at the mirror's end, each transaction that the source began below has ended there, below its high
+// watermark: had it a marker, the mirror would have it. So the source's cleaner removed an aborted transaction's
+// records after they were mirrored, and an unclean election its marker.
 func (h Histories) orphaned() bool {
-	return h.Doubt == DoubtOpen && h.Open && h.SourceEnd == h.MirrorEnd && h.SourceStable == h.MirrorEnd && !plant.On("orphaned-transaction-open")
+	return h.Doubt == DoubtOpen && h.Open && h.SourceEnd == h.MirrorEnd && h.SourceStable == h.MirrorEnd &&
+		!plant.On("orphaned-transaction-open")
 }
 
 // Course is how a mirror goes on.
@@ -105,7 +107,8 @@ type Aligned struct {
 func Align(h Histories) Aligned {
 	a := align(h)
 	a.Unnamed = a.Course == GoOn && (h.Forgotten || a.Reread)
-	a.Prove = h.Doubt != DoubtRewritten && !h.Empty && h.SourceStart <= h.LastBase && h.LastBase < h.SourceEnd && !plant.On("regrown-source-trusted")
+	a.Prove = h.Doubt != DoubtRewritten && !h.Empty && h.SourceStart <= h.LastBase && h.LastBase < h.SourceEnd &&
+		!plant.On("regrown-source-trusted")
 	return a
 }
 
@@ -124,7 +127,8 @@ func align(h Histories) Aligned {
 		return Aligned{Course: GoOn}
 	case h.SourceEpoch >= 0 && h.SourceEpoch < h.MirrorEpoch:
 		return Aligned{Course: Blame, Twice: true, Fault: EpochWentBack,
-			Why: fmt.Errorf("source partition %s is in leader epoch %d, but the mirror holds batches of epoch %d: the source was restored from an older state or made anew", h.Source, h.SourceEpoch, h.MirrorEpoch)}
+			Why: fmt.Errorf("source partition %s is in leader epoch %d, but the mirror holds batches of epoch %d: the source was "+
+				"restored from an older state or made anew", h.Source, h.SourceEpoch, h.MirrorEpoch)}
 	case h.SourceStart == h.MirrorEnd && h.Open:
 		// Nothing that the mirror holds is left at the source, so nothing says that the transaction is open there too: after an unclean
 		// election it may be of the branch that was lost, and its marker never comes.
@@ -137,16 +141,21 @@ func align(h Histories) Aligned {
 		return Aligned{Course: GoOn, Reread: true}
 	case h.Shared < h.MirrorEnd && h.SourceEpoch > h.MirrorEpoch:
 		return Aligned{Course: Truncate, To: max(h.Shared, h.MirrorStart),
-			Why: fmt.Errorf("source partition %s lost its tail: in leader epoch %d its history leaves the mirror's (epoch %d, end %d) at offset %d", h.Source, h.SourceEpoch, h.MirrorEpoch, h.MirrorEnd, h.Shared)}
+			Why: fmt.Errorf("source partition %s lost its tail: in leader epoch %d its history leaves the mirror's (epoch %d, end %d) at "+
+				"offset %d", h.Source, h.SourceEpoch, h.MirrorEpoch, h.MirrorEnd, h.Shared)}
 	case h.Shared < h.MirrorEnd:
 		return Aligned{Course: Blame, Twice: true, Fault: Truncated,
-			Why: fmt.Errorf("source partition %s ends at %d, before the mirror's end %d, and no later leader epoch than %d explains it: the source lost data it had acknowledged, was restored from an older state, or was made anew", h.Source, h.Shared, h.MirrorEnd, h.SourceEpoch)}
+			Why: fmt.Errorf("source partition %s ends at %d, before the mirror's end %d, and no later leader epoch than %d explains it: "+
+				"the source lost data it had acknowledged, was restored from an older state, or was made anew", h.Source, h.Shared, h.MirrorEnd,
+				h.SourceEpoch)}
 	case h.Doubt == DoubtContent && !h.Known:
 		return Aligned{Course: Blame, Fault: TopicIDChanged,
-			Why: fmt.Errorf("source partition %s holds another batch than the mirror just below offset %d, in the same leader epoch: the topic seems to have been deleted and made anew", h.Source, h.MirrorEnd)}
+			Why: fmt.Errorf("source partition %s holds another batch than the mirror just below offset %d, in the same leader epoch: the "+
+				"topic seems to have been deleted and made anew", h.Source, h.MirrorEnd)}
 	case h.Doubt == DoubtContent:
 		return Aligned{Course: Blame, Fault: Truncated,
-			Why: fmt.Errorf("source partition %s holds another batch than the mirror just below offset %d, and its leader epochs do not explain it", h.Source, h.MirrorEnd)}
+			Why: fmt.Errorf("source partition %s holds another batch than the mirror just below offset %d, and its leader epochs do not "+
+				"explain it", h.Source, h.MirrorEnd)}
 	case h.SourceEnd < h.MirrorEnd:
 		return Aligned{Course: LookAgain} // a new leader, whose high watermark is not there yet
 	case h.orphaned():

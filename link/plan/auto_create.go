@@ -74,7 +74,8 @@ func AutoCreate(f AutoCreateFacts) (create []string, problems []Problem) {
 			problems = append(problems, Problem{codeTopicExists, fmt.Sprintf("Topic '%s' already exists and is no mirror of this link.", name)})
 		case Free:
 			if other := f.Collides(name); other != "" {
-				problems = append(problems, Problem{codeInvalidTopic, fmt.Sprintf("Topic '%s' collides with existing topic '%s': they differ only in '.' and '_'.", name, other)})
+				problems = append(problems, Problem{codeInvalidTopic,
+					fmt.Sprintf("Topic '%s' collides with existing topic '%s': they differ only in '.' and '_'.", name, other)})
 				continue
 			}
 			create = append(create, t.Name)

@@ -33,7 +33,8 @@ type Contact struct {
 }
 
 // classes that waiting does not heal.
-var misconfigured = map[string]bool{codeAuthentication: true, codeTLS: true, codeMisconfigured: true, string(mirror.BrokerAuthentication): true}
+var misconfigured = map[string]bool{codeAuthentication: true, codeTLS: true, codeMisconfigured: true,
+	string(mirror.BrokerAuthentication): true}
 
 // After is the contact after one more probe. An UNAVAILABLE source or one with
 // wrong credentials is back at the first success.

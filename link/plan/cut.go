@@ -69,8 +69,8 @@ func Lineage(epochs []kafka.EpochStart, entries []Minted, first, peer string) []
 }
 
 // Common is the end of the longest common prefix of two logs by their lineages, at most the later of the recorded stop
-// points (rule T4): each of those was proven when it was stored. It is NoOffset where the logs have nothing in common to look at. A log that
-// begins later has lost what lies below; that is no difference.
+// points (rule T4): each of those was proven when it was stored. It is NoOffset where the logs have nothing in common
+// to look at. A log that begins later has lost what lies below; that is no difference.
 func Common(mine, peer LogFacts) kafka.Offset {
 	from, to := max(mine.Start, peer.Start), min(mine.End, peer.End)
 	if from > to {
@@ -114,9 +114,10 @@ func sameMint(a, b Minted) bool {
 	return a.Epoch == b.Epoch && (a.Cluster == b.Cluster || a.Cluster == "" || b.Cluster == "")
 }
 
-// FindCut decides what a restore does to a partition: mine is cut so that it is a prefix of peer. common is Common's answer, and the marks of both
-// sides are of batches below it. The cut is never above a batch boundary that both have (rule T4); a history that cannot be proven, or that a cleaner
-// has looked past, is copied again (rules T2, T5). unseen says that the peer's cleaner may have dropped tombstones that this log never saw (rule T3).
+// FindCut decides what a restore does to a partition: mine is cut so that it is a prefix of peer. common is Common's
+// answer, and the marks of both sides are of batches below it. The cut is never above a batch boundary that both have
+// (rule T4); a history that cannot be proven, or that a cleaner has looked past, is copied again (rules T2, T5). unseen
+// says that the peer's cleaner may have dropped tombstones that this log never saw (rule T3).
 func FindCut(mine, peer LogFacts, common kafka.Offset, unseen bool) Cut {
 	full := func(tail, groups kafka.Offset, why string) Cut {
 		return Cut{kafka.NoOffset, max(tail, mine.Start), groups, why}
@@ -125,7 +126,8 @@ func FindCut(mine, peer LogFacts, common kafka.Offset, unseen bool) Cut {
 	case mine.Start == mine.End && mine.End <= peer.Start:
 		return full(mine.End, min(mine.End, partedBy(mine, peer)), "nothing is here")
 	case common == kafka.NoOffset:
-		return full(mine.Start, min(mine.Start, partedBy(mine, peer)), fmt.Sprintf("it holds [%d, %d) and the other side [%d, %d): nothing can be compared", mine.Start, mine.End, peer.Start, peer.End))
+		return full(mine.Start, min(mine.Start, partedBy(mine, peer)),
+			fmt.Sprintf("it holds [%d, %d) and the other side [%d, %d): nothing can be compared", mine.Start, mine.End, peer.Start, peer.End))
 	case common < peer.Start:
 		return full(common, common, fmt.Sprintf("the other side begins at offset %d, above what both sides are known to have", peer.Start))
 	case mine.Start > common || mine.Start == common && mine.Start > peer.Start:

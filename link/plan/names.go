@@ -42,7 +42,8 @@ func CheckLinkName(name string) error {
 // CheckPrefix says why a text cannot be a link's prefix; empty is no prefix.
 func CheckPrefix(prefix string) error {
 	if len(prefix) > PrefixMax {
-		return fmt.Errorf("cluster.link.prefix is %d characters long: with a topic's name it would be longer than the %d a topic may have", len(prefix), kafka.TopicNameMax)
+		return fmt.Errorf("cluster.link.prefix is %d characters long: with a topic's name it would be longer than the %d a topic may have",
+			len(prefix), kafka.TopicNameMax)
 	}
 	return checkBytes("cluster.link.prefix", prefix)
 }
@@ -56,11 +57,14 @@ func MirrorName(prefix, source, given string) (string, error) {
 	want := prefix + source
 	switch {
 	case prefix == "" && given != "" && given != want:
-		return "", kafka.Errorf(kafka.UnsupportedVersion, "Topic renaming for mirroring not yet supported: the link has no prefix, so the mirror topic must be named '%s' like its source, not '%s'.", want, given)
+		return "", kafka.Errorf(kafka.UnsupportedVersion, "Topic renaming for mirroring not yet supported: the link has no prefix, so "+
+			"the mirror topic must be named '%s' like its source, not '%s'.", want, given)
 	case prefix != "" && given == "":
-		return "", kafka.Errorf(kafka.InvalidRequest, "The link has the prefix '%s': give both names; the mirror topic of '%s' must be named '%s'.", prefix, source, want)
+		return "", kafka.Errorf(kafka.InvalidRequest, "The link has the prefix '%s': give both names; the mirror topic of '%s' must "+
+			"be named '%s'.", prefix, source, want)
 	case given != "" && given != want:
-		return "", kafka.Errorf(kafka.InvalidRequest, "The mirror topic's name '%s' does not fit the link's prefix '%s': it must be '%s'.", given, prefix, want)
+		return "", kafka.Errorf(kafka.InvalidRequest,
+			"The mirror topic's name '%s' does not fit the link's prefix '%s': it must be '%s'.", given, prefix, want)
 	}
 	if err := kafka.CheckTopicName(want); err != nil {
 		return "", err

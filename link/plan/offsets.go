@@ -57,8 +57,8 @@ func CopyOffsets(source []Commit, bound func(kafka.TopicPartition) (Bound, bool)
 	return p
 }
 
-// StillCopied reports whether an offset that was planned for a partition as it was may be written to it as it is (rule G1): the mirror follows its
-// source still, and has not been stopped, cut or made anew since.
+// StillCopied reports whether an offset that was planned for a partition as it was may be written to it as it is (rule
+// G1): the mirror follows its source still, and has not been stopped, cut or made anew since.
 func StillCopied(planned, now Bound, follows bool) bool {
 	return follows && now.Generation == planned.Generation || plant.On("late-offsets-written")
 }

@@ -41,7 +41,8 @@ func PromoteObstacles(f PromoteFacts) []Problem {
 		if f.SourcePartitions < f.MirrorPartitions {
 			code = codePartitionsFewer
 		}
-		list = append(list, Problem{code, fmt.Sprintf("the source topic has %d partitions, the mirror %d", f.SourcePartitions, f.MirrorPartitions)})
+		list = append(list, Problem{code, fmt.Sprintf("the source topic has %d partitions, the mirror %d", f.SourcePartitions,
+			f.MirrorPartitions)})
 	}
 	if f.ConfigsChanged {
 		list = append(list, Problem{codeLag, "configs of the source topic were taken over just now"})

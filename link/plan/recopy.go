@@ -47,9 +47,10 @@ func Recopy(f RecopyFacts) RecopyStep {
 
 // CopyFacts is what is known of one partition and its copy.
 type CopyFacts struct {
-	Taken               bool // the copy has the mirror's place
-	Copied              bool // it is fetched, and the source has answered without a fault
-	Level               bool // it has all that the source had when it answered last: what its cleaner took away is superseded below the copy's end
+	Taken  bool // the copy has the mirror's place
+	Copied bool // it is fetched, and the source has answered without a fault
+	// it has all that the source had when it answered last: what its cleaner took away is superseded below the copy's end
+	Level               bool
 	Full                bool // the volume takes no more of it
 	CopyEnd, MirrorEnd  kafka.Offset
 	Compared, Different bool // what both hold
@@ -82,8 +83,9 @@ func CopyNext(f CopyFacts) CopyStep {
 	return CopySwap
 }
 
-// RecopyRoom is the most bytes that copies take beside the logs of these sizes, of which most are copied at once. A source may hold more than
-// its mirror does, whose own cleaner has been at work: there is an eighth over, and a segment's worth for each.
+// RecopyRoom is the most bytes that copies take beside the logs of these sizes, of which most are copied at once. A
+// source may hold more than its mirror does, whose own cleaner has been at work: there is an eighth over, and a
+// segment's worth for each.
 func RecopyRoom(sizes []int64, most int) int64 {
 	largest := make([]int64, 0, most+1)
 	for _, size := range sizes {
@@ -111,7 +113,9 @@ func Recopied(begun, now time.Time, deleteRetention time.Duration) (Problem, boo
 	if took <= deleteRetention {
 		return Problem{}, false
 	}
-	return Problem{codeDeletionsMissed, fmt.Sprintf("the mirror was copied from its source again from %s on, which took %v, longer than delete.retention.ms (%v): tombstones that were written meanwhile may have been removed at the source before they were copied. "+
-		"Raise delete.retention.ms at the source; the mirror is copied once more a day later, or after a restart",
-		begun.UTC().Format(time.RFC3339), took.Round(time.Second), deleteRetention)}, true
+	return Problem{codeDeletionsMissed,
+		fmt.Sprintf("the mirror was copied from its source again from %s on, which took %v, longer than delete.retention.ms (%v): "+
+			"tombstones that were written meanwhile may have been removed at the source before they were copied. "+
+			"Raise delete.retention.ms at the source; the mirror is copied once more a day later, or after a restart",
+			begun.UTC().Format(time.RFC3339), took.Round(time.Second), deleteRetention)}, true
 }

@@ -24,15 +24,18 @@ func LevelStoredEvery(deleteRetention time.Duration) time.Duration {
 	return min(max(deleteRetention/10, time.Minute), 10*time.Minute)
 }
 
-// MissedDeletions says whether the source may have removed tombstones that the mirror never saw (rule T3): it is level again at now, and was not
-// for longer than the source keeps a tombstone. Keys whose deletion was missed are here for ever, and a failover brings them back.
+// MissedDeletions says whether the source may have removed tombstones that the mirror never saw (rule T3): it is level
+// again at now, and was not for longer than the source keeps a tombstone. Keys whose deletion was missed are here for
+// ever, and a failover brings them back.
 func MissedDeletions(last Level, now time.Time, deleteRetention time.Duration) (Problem, bool) {
 	gap := now.Sub(last.At)
 	if last.At.IsZero() || gap <= deleteRetention || plant.On("deletions-untold") {
 		return Problem{}, false
 	}
-	return Problem{codeDeletionsMissed, fmt.Sprintf("the mirror did not stand at its source's end for %v, from %s on, which is longer than delete.retention.ms (%v): tombstones may have been removed at the source before they were mirrored",
-		gap.Round(time.Second), last.At.UTC().Format(time.RFC3339), deleteRetention)}, true
+	return Problem{codeDeletionsMissed,
+		fmt.Sprintf("the mirror did not stand at its source's end for %v, from %s on, which is longer than delete.retention.ms (%v): "+
+			"tombstones may have been removed at the source before they were mirrored",
+			gap.Round(time.Second), last.At.UTC().Format(time.RFC3339), deleteRetention)}, true
 }
 
 // MissedAtStop says the same of a mirror that stops at ends, level or not: what it has taken since it was level may have come without the

@@ -49,7 +49,8 @@ const (
 )
 
 var wordNames = [...]string{
-	Silent: "SILENT", Live: "LIVE", Dead: "DEAD", Completed: "COMPLETED", CompletedPaused: "COMPLETED_PAUSED", Aborted: "ABORTED", Unheard: "UNKNOWN",
+	Silent: "SILENT", Live: "LIVE", Dead: "DEAD", Completed: "COMPLETED", CompletedPaused: "COMPLETED_PAUSED", Aborted: "ABORTED",
+	Unheard: "UNKNOWN",
 }
 
 // String is the word on the wire.
@@ -167,19 +168,26 @@ func Hear(state mirror.State, w Word, ends bool) (e mirror.Event, is bool, probl
 	case Completed, CompletedPaused:
 		switch {
 		case state != mirror.HandedOver:
-			return mirror.PeerUnclear, false, Problem{codeIllegal, "the mirror says that it completed a reversal that was not handed over: fail this topic over to write here, or restore it"}
+			return mirror.PeerUnclear, false,
+				Problem{codeIllegal, "the mirror says that it completed a reversal that was not handed over: fail this topic over to write " +
+					"here, or restore it"}
 		case !ends:
-			return mirror.PeerUnclear, false, Problem{codeIllegal, "the mirror stopped at other ends than were stated: fail this topic over to write here, or restore it from there"}
+			return mirror.PeerUnclear, false,
+				Problem{codeIllegal, "the mirror stopped at other ends than were stated: fail this topic over to write here, or restore it from there"}
 		case w == CompletedPaused:
 			return mirror.PeerCompletedPaused, true, Problem{}
 		}
 		return mirror.PeerCompleted, true, Problem{}
 	case Aborted:
-		return mirror.PeerUnclear, false, Problem{codeIllegal, "the mirror was failed over, which ended the reversal: truncate and restore this topic to follow it, or fail this topic over to write here as well"}
+		return mirror.PeerUnclear, false,
+			Problem{codeIllegal, "the mirror was failed over, which ended the reversal: truncate and restore this topic to follow it, or " +
+				"fail this topic over to write here as well"}
 	case Unheard:
-		return mirror.PeerUnclear, false, Problem{"REMOTE_MIRROR_NOT_FOUND_ERROR", "the other cluster does not know the reversal: its mirror topic was deleted or made again; fail this topic over to write here"}
+		return mirror.PeerUnclear, false, Problem{"REMOTE_MIRROR_NOT_FOUND_ERROR",
+			"the other cluster does not know the reversal: its mirror topic was deleted or made again; fail this topic over to write here"}
 	}
-	return mirror.PeerUnclear, false, Problem{codeUnreachable, "the other cluster does not say how the reversal stands; fail this topic over if it does not come back"}
+	return mirror.PeerUnclear, false, Problem{codeUnreachable,
+		"the other cluster does not say how the reversal stands; fail this topic over if it does not come back"}
 }
 
 // SideFacts is what is known of a topic that the other side wants frozen, or pledged.
@@ -193,7 +201,8 @@ type SideFacts struct {
 
 // Bound says that a topic is pledged, to whom, and what to do about it.
 func (f SideFacts) Bound() string {
-	return fmt.Sprintf("Topic '%s' is pledged to the restore %s of cluster %s, which follows it until that is done. If that cluster is gone for good, force a failover of the topic, which takes the pledge back.", f.Topic, f.Pledged, f.To)
+	return fmt.Sprintf("Topic '%s' is pledged to the restore %s of cluster %s, which follows it until that is done. If that "+
+		"cluster is gone for good, force a failover of the topic, which takes the pledge back.", f.Topic, f.Pledged, f.To)
 }
 
 // MayFreeze says why a topic is not frozen for the other side's reversal (rules R7, T1).
@@ -213,15 +222,18 @@ func MayFreeze(f SideFacts, id string) error {
 	return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is itself a mirror: reverse its own link first, or promote it.", f.Topic)
 }
 
-// MayTurn says why a topic is not given a reversal or restore of its own now: the record of the one before would be lost with what is left to
-// be done for it. frozen: partitions are frozen for it still; pledged: the other side is still pledged to it.
+// MayTurn says why a topic is not given a reversal or restore of its own now: the record of the one before would be
+// lost with what is left to be done for it. frozen: partitions are frozen for it still; pledged: the other side is
+// still pledged to it.
 func MayTurn(topic string, e mirror.Event, frozen, pledged bool) error {
 	switch {
 	case plant.On("turn-forgotten"):
 	case frozen:
-		return kafka.Errorf(kafka.ReassignmentInProgress, "Topic '%s' is just changing its role for an earlier reversal or restore: try again in a moment.", topic)
+		return kafka.Errorf(kafka.ReassignmentInProgress, "Topic '%s' is just changing its role for an earlier reversal or restore: "+
+			"try again in a moment.", topic)
 	case pledged && e == mirror.ReverseAsked:
-		return kafka.Errorf(kafka.ReassignmentInProgress, "The other cluster has not been told yet that the restore of topic '%s' is done: try again once it can be reached.", topic)
+		return kafka.Errorf(kafka.ReassignmentInProgress, "The other cluster has not been told yet that the restore of topic '%s' is "+
+			"done: try again once it can be reached.", topic)
 	}
 	return nil
 }
@@ -282,7 +294,8 @@ func noLater(id, last string) bool {
 func MayPledge(f PledgeFacts, id string, topic kafka.TopicID, cluster string) error {
 	switch {
 	case Withdrawn(f.Withdrawn, id) && !plant.On("withdrawn-pledge-given"):
-		return kafka.Errorf(kafka.FencedStateEpoch, "An operator took the pledge of topic '%s' to this restore back, so it cannot go on. Fail the topic over that is being restored: nothing was removed from it yet, and it may be restored anew.", f.Topic)
+		return kafka.Errorf(kafka.FencedStateEpoch, "An operator took the pledge of topic '%s' to this restore back, so it cannot go "+
+			"on. Fail the topic over that is being restored: nothing was removed from it yet, and it may be restored anew.", f.Topic)
 	case f.Related(topic, cluster) || f.Recorded && plant.On("pledge-to-anybody"):
 		return f.mayPledgeNow(id)
 	case !f.Recorded && f.Of != "":
@@ -291,7 +304,8 @@ func MayPledge(f PledgeFacts, id string, topic kafka.TopicID, cluster string) er
 	case !f.Recorded:
 		return kafka.Errorf(kafka.UnknownTopicOrPartition, "Topic '%s' never was a mirror, so nothing can be restored from it.", f.Topic)
 	}
-	return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' was a mirror of another topic: the one of that name was deleted and made again. %s", f.Topic, instead)
+	return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' was a mirror of another topic: the one of that name was deleted and made "+
+		"again. %s", f.Topic, instead)
 }
 
 // instead is what to do where nothing can be restored from a topic.
@@ -301,7 +315,8 @@ const instead = "To follow this one, keep what only the topic there has, delete 
 func (f PledgeFacts) mayPledgeNow(id string) error {
 	switch {
 	case f.State != mirror.Stopped:
-		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is not STOPPED but %s: promote it or fail it over first, then restore.", f.Topic, mirror.Status(f.State, mirror.LinkActive, mirror.SourceReachable))
+		return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is not STOPPED but %s: promote it or fail it over first, then restore.",
+			f.Topic, mirror.Status(f.State, mirror.LinkActive, mirror.SourceReachable))
 	case f.Pledged != "" && f.Pledged != id && !noLater(f.Pledged, id):
 		return kafka.Errorf(kafka.InvalidRequest, "%s", f.Bound())
 	}

@@ -77,7 +77,8 @@ func (o *Offsets) Sync(ctx context.Context, mirrors []Mirror) ([]GroupProblem, O
 			return nil, counts, fmt.Errorf("list groups of the source: %w", err)
 		}
 		// Some coordinators are out of reach: the others' groups go on (case C26).
-		problems = append(problems, GroupProblem{Problem: plan.Problem{Code: o.Here.Code(err), Text: fmt.Sprintf("list groups of the source: %v", err)}})
+		problems = append(problems, GroupProblem{Problem: plan.Problem{Code: o.Here.Code(err),
+			Text: fmt.Sprintf("list groups of the source: %v", err)}})
 	}
 	found, counts, err := o.syncFrom(ctx, src, o.newRound(mirrors), all)
 	return append(problems, found...), counts, err
@@ -98,7 +99,8 @@ func (o *Offsets) SyncGroups(ctx context.Context, mirrors []Mirror, groups []str
 	return round.behind, counts, err
 }
 
-func (o *Offsets) syncFrom(ctx context.Context, src Source, round *round, groups []string) (problems []GroupProblem, counts OffsetCounts, err error) {
+func (o *Offsets) syncFrom(ctx context.Context, src Source, round *round, groups []string) (problems []GroupProblem,
+	counts OffsetCounts, err error) {
 	matches := o.Matches()
 	groups = slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return !matches(g) })
 	crosses := func(string) bool { return false }
@@ -128,7 +130,8 @@ func (o *Offsets) syncFrom(ctx context.Context, src Source, round *round, groups
 func (o *Offsets) crossing(r *round, group string, answer GroupOffsets) GroupProblem {
 	return GroupProblem{
 		Problem: plan.Problem{Code: string(mirror.Misconfiguration), Text: fmt.Sprintf(
-			"group %s is matched in both directions, by the filters of this half of the link and by those of the other one, so neither copies it: exclude it on one side, or give LOCAL_MIRROR and REMOTE_MIRROR to different groups", group)},
+			"group %s is matched in both directions, by the filters of this half of the link and by those of the other one, so neither "+
+				"copies it: exclude it on one side, or give LOCAL_MIRROR and REMOTE_MIRROR to different groups", group)},
 		Topics: append([]string{}, topicsOf(o.copies(r, group, answer).Copies)...),
 	}
 }
@@ -209,7 +212,8 @@ func (o *Offsets) group(ctx context.Context, r *round, group string, answer Grou
 	}
 	problem := plan.Problem{Code: o.Here.Code(err), Text: fmt.Sprintf("group %s: %v", name, err)}
 	if errors.Is(err, kafka.NonEmptyGroup) {
-		problem = plan.Problem{Code: string(mirror.ConsumerGroupInUse), Text: fmt.Sprintf("group %s has members on this cluster; its offsets are left as they are", name)}
+		problem = plan.Problem{Code: string(mirror.ConsumerGroupInUse),
+			Text: fmt.Sprintf("group %s has members on this cluster; its offsets are left as they are", name)}
 	}
 	return []GroupProblem{{Problem: problem, Topics: topicsOf(p.Copies)}}
 }

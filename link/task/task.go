@@ -39,7 +39,8 @@ type StateExplained struct{ State, Meaning, Remedy string }
 func States() []StateExplained {
 	return []StateExplained{
 		{StateActive, "The last round found nothing in its way.", "Nothing to do."},
-		{StateInError, "Something kept the last round from doing all of its work; the task's errors say what. The rest was done.", "Do as the errors' remedies say; the next round tries again."},
+		{StateInError, "Something kept the last round from doing all of its work; the task's errors say what. The rest was done.",
+			"Do as the errors' remedies say; the next round tries again."},
 		{StateNotConfigured, "The feature is off, or on without filters that match anything.", "Set its enable key and its filters on the link."},
 		{StateLinkPaused, "The link is paused, and the task with it.", "Set cluster.link.paused=false."},
 		{StateLinkUnavailable, "The source is out of reach.", "It heals by itself; link_error says what was tried last."},

@@ -96,7 +96,8 @@ func (c *Configs) compare(m Mirror, t Topic, conf TopicConfigs) (r TopicResult, 
 		return c.problem(m, "the source topic", t.Err), nil
 	case !m.SourceID.IsZero() && !t.ID.IsZero() && t.ID != m.SourceID:
 		// Another topic under the same name: nothing of it comes over.
-		return TopicResult{Problems: []plan.Problem{{Code: string(mirror.SourceTopicIDChanged), Text: fmt.Sprintf("topic %s: the source topic %s was deleted and made again", m.Topic, m.Source)}}}, nil
+		return TopicResult{Problems: []plan.Problem{{Code: string(mirror.SourceTopicIDChanged),
+			Text: fmt.Sprintf("topic %s: the source topic %s was deleted and made again", m.Topic, m.Source)}}}, nil
 	case conf.Err != nil:
 		r = c.problem(m, "configs of the source topic", conf.Err)
 		r.Partitions = t.Partitions

@@ -52,7 +52,8 @@ func each(b batch.Batch, do func(record) error) error {
 		if err != nil {
 			return fmt.Errorf("read the records of the batch at offset %d: %w", b.BaseOffset(), err)
 		}
-		short := record{offset: r.Offset, keyless: r.Key == nil, tombstone: r.Value == nil, producer: producer, control: b.IsControl(), marker: marker}
+		short := record{offset: r.Offset, keyless: r.Key == nil, tombstone: r.Value == nil, producer: producer, control: b.IsControl(),
+			marker: marker}
 		key := sha256.Sum256(r.Key)
 		short.key, short.sum = keyHash(key[:16]), retain.Sum(r)
 		if err := do(short); err != nil {

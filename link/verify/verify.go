@@ -305,7 +305,8 @@ func (c *Comparison) unlike() {
 		lower = Mirror
 	}
 	at := &c.sides[lower]
-	c.differ(at.batches[0].BaseOffset(), "only the %s has a batch of offsets %d to %d", lower, at.batches[0].BaseOffset(), at.batches[0].LastOffset())
+	c.differ(at.batches[0].BaseOffset(), "only the %s has a batch of offsets %d to %d", lower, at.batches[0].BaseOffset(),
+		at.batches[0].LastOffset())
 	at.batches = at.batches[1:]
 }
 

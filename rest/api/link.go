@@ -20,22 +20,23 @@ type CreateLinkRequest struct {
 
 // Link is a cluster link. Tasks is there only when it was asked for.
 type Link struct {
-	Kind                 string          `json:"kind"`
-	Metadata             Metadata        `json:"metadata"`
-	SourceClusterID      *string         `json:"source_cluster_id"`
-	DestinationClusterID *string         `json:"destination_cluster_id"`
-	RemoteClusterID      *string         `json:"remote_cluster_id"`
-	LinkName             string          `json:"link_name"`
-	LinkID               string          `json:"link_id"`         // the same 16 bytes as a UUID, for older clients
-	ClusterLinkID        string          `json:"cluster_link_id"` // 22 characters of URL-safe base64
-	TopicNames           []string        `json:"topic_names"`
-	LinkError            string          `json:"link_error"`
-	LinkErrorMessage     *string         `json:"link_error_message"`
-	LinkState            string          `json:"link_state"`
-	RemoteLinkState      string          `json:"remote_link_state,omitempty"`         // of the half on the other cluster, or the error code of why it is not known
-	RemoteLinkMessage    string          `json:"remote_link_error_message,omitempty"` // the error's words
-	Tasks                *[]Task         `json:"tasks,omitempty"`
-	CategoryCounts       []CategoryCount `json:"category_counts"`
+	Kind                 string   `json:"kind"`
+	Metadata             Metadata `json:"metadata"`
+	SourceClusterID      *string  `json:"source_cluster_id"`
+	DestinationClusterID *string  `json:"destination_cluster_id"`
+	RemoteClusterID      *string  `json:"remote_cluster_id"`
+	LinkName             string   `json:"link_name"`
+	LinkID               string   `json:"link_id"`         // the same 16 bytes as a UUID, for older clients
+	ClusterLinkID        string   `json:"cluster_link_id"` // 22 characters of URL-safe base64
+	TopicNames           []string `json:"topic_names"`
+	LinkError            string   `json:"link_error"`
+	LinkErrorMessage     *string  `json:"link_error_message"`
+	LinkState            string   `json:"link_state"`
+	// of the half on the other cluster, or the error code of why it is not known
+	RemoteLinkState   string          `json:"remote_link_state,omitempty"`
+	RemoteLinkMessage string          `json:"remote_link_error_message,omitempty"` // the error's words
+	Tasks             *[]Task         `json:"tasks,omitempty"`
+	CategoryCounts    []CategoryCount `json:"category_counts"`
 }
 
 // Task is one of a link's periodic jobs.

@@ -79,7 +79,8 @@ type AlteredMirror struct {
 	GroupOffsets     []GroupOffset     `json:"group_offsets_lowered,omitempty"` // by truncate-and-restore
 	MissingACLs      []MissingACL      `json:"missing_acls,omitempty"`          // of a dry run
 	PledgeWithdrawn  *WithdrawnPledge  `json:"pledge_withdrawn,omitempty"`      // by a forced failover of a topic that is STOPPED
-	AlreadyStopped   bool              `json:"already_stopped,omitempty"`       // promote or failover of what is STOPPED: the error is that there is nothing to do
+	// promote or failover of what is STOPPED: the error is that there is nothing to do
+	AlreadyStopped bool `json:"already_stopped,omitempty"`
 }
 
 // WithdrawnPledge is a pledge to another cluster's restore that a forced failover takes back, or would take back.

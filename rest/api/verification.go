@@ -140,7 +140,8 @@ func CheckReport(report string) (text []byte, keyID string, err error) {
 		return nil, "", fmt.Errorf("this is no signed report: its header is not JSON: %w", err)
 	}
 	if header.Algorithm != reportAlgorithm || header.Type != reportType || header.Key.Curve != "Ed25519" || header.Key.Type != "OKP" {
-		return nil, "", fmt.Errorf("this is no report of hawser's: it says alg %q, typ %q, kty %q", header.Algorithm, header.Type, header.Key.Type)
+		return nil, "", fmt.Errorf("this is no report of hawser's: it says alg %q, typ %q, kty %q", header.Algorithm, header.Type,
+			header.Key.Type)
 	}
 	public, err := raw64.DecodeString(header.Key.X)
 	if err != nil || len(public) != ed25519.PublicKeySize {

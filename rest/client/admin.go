@@ -33,7 +33,8 @@ func (c *Client) BrokerConfigs(ctx context.Context, broker int32) ([]api.BrokerC
 
 // AlterBrokerConfigs changes configs of a broker, or of EveryBroker, all or none.
 func (c *Client) AlterBrokerConfigs(ctx context.Context, broker int32, changes []api.AlterConfig, mode Mode) error {
-	return c.do(ctx, request{method: http.MethodPost, path: brokerConfigsPath(broker, ":alter"), query: mode.query(), body: api.AlterConfigsRequest{Data: changes}}, nil)
+	return c.do(ctx, request{method: http.MethodPost, path: brokerConfigsPath(broker, ":alter"), query: mode.query(),
+		body: api.AlterConfigsRequest{Data: changes}}, nil)
 }
 
 // Users lists the users with SCRAM credentials.

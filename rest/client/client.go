@@ -213,7 +213,8 @@ func decode(response *http.Response, method, address string, out any) error {
 	}
 	if to := response.Header.Get("Location"); response.StatusCode/100 == 3 && to != "" {
 		return &Error{Status: response.StatusCode, Code: response.StatusCode,
-			Message: fmt.Sprintf("%s %s was not carried out: the server answers with %s that it is to go to %s. Give that server's URL.", method, address, response.Status, to)}
+			Message: fmt.Sprintf("%s %s was not carried out: the server answers with %s that it is to go to %s. Give that server's URL.",
+				method, address, response.Status, to)}
 	}
 	if response.StatusCode >= 300 {
 		var body api.Error

@@ -27,7 +27,8 @@ func (c *Client) Links(ctx context.Context) ([]api.Link, error) {
 
 // CreateLink makes a link. The answer is empty with ValidateOnly.
 func (c *Client) CreateLink(ctx context.Context, link NewLink) (api.Link, error) {
-	query := url.Values{"link_name": {link.Name}, "validate_link": {strconv.FormatBool(!link.SkipValidate)}, "validate_only": {strconv.FormatBool(link.ValidateOnly)}}
+	query := url.Values{"link_name": {link.Name}, "validate_link": {strconv.FormatBool(!link.SkipValidate)},
+		"validate_only": {strconv.FormatBool(link.ValidateOnly)}}
 	if link.Body.Configs == nil {
 		link.Body.Configs = []api.ConfigData{}
 	}
@@ -75,7 +76,8 @@ func (c *Client) TryLinkConfigs(ctx context.Context, name string, changes []api.
 }
 
 func (c *Client) alterLink(ctx context.Context, name string, changes []api.AlterConfig, query url.Values) error {
-	return c.do(ctx, request{method: http.MethodPut, path: linkPath(name, "configs:alter"), query: query, body: api.AlterConfigsRequest{Data: changes}}, nil)
+	return c.do(ctx, request{method: http.MethodPut, path: linkPath(name, "configs:alter"), query: query,
+		body: api.AlterConfigsRequest{Data: changes}}, nil)
 }
 
 // Mode is whether an order is carried out.
@@ -135,8 +137,9 @@ func (c *Client) Mirror(ctx context.Context, link, topic string) (api.Mirror, er
 	return out, err
 }
 
-// Order gives a verb, as "promote" or "reverse-and-start-mirror", to mirrors of a link; two take a query behind it,
-// as "failover?force=true" and "truncate-and-restore?paused=true". A topic that failed has its error in the answer; the error of the call is nil then.
+// Order gives a verb, as "promote" or "reverse-and-start-mirror", to mirrors of a link; two take a query behind it, as
+// "failover?force=true" and "truncate-and-restore?paused=true". A topic that failed has its error in the answer; the
+// error of the call is nil then.
 func (c *Client) Order(ctx context.Context, link, verb string, topics api.AlterMirrorsRequest, mode Mode) ([]api.AlteredMirror, error) {
 	query := mode.query()
 	verb, more, _ := strings.Cut(verb, "?")

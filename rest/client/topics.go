@@ -42,7 +42,8 @@ func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 // AddPartitions raises a topic's number of partitions to total.
 func (c *Client) AddPartitions(ctx context.Context, name string, total int32) (api.Topic, error) {
 	var out api.Topic
-	err := c.do(ctx, request{method: http.MethodPatch, path: topicPath(name), body: api.UpdatePartitionsRequest{PartitionsCount: &total}}, &out)
+	err := c.do(ctx, request{method: http.MethodPatch, path: topicPath(name),
+		body: api.UpdatePartitionsRequest{PartitionsCount: &total}}, &out)
 	return out, err
 }
 
@@ -55,7 +56,8 @@ func (c *Client) TopicConfigs(ctx context.Context, name string) ([]api.TopicConf
 
 // AlterTopicConfigs changes configs of a topic, all or none.
 func (c *Client) AlterTopicConfigs(ctx context.Context, name string, changes []api.AlterConfig, mode Mode) error {
-	return c.do(ctx, request{method: http.MethodPost, path: topicPath(name, "configs:alter"), query: mode.query(), body: api.AlterConfigsRequest{Data: changes}}, nil)
+	return c.do(ctx, request{method: http.MethodPost, path: topicPath(name, "configs:alter"), query: mode.query(),
+		body: api.AlterConfigsRequest{Data: changes}}, nil)
 }
 
 // Partitions lists the partitions of a topic.
