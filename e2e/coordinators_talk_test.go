@@ -271,6 +271,18 @@ func consumerTalk(c *rawTalk) {
 	c.say("delete with members", deleteOf("c"), 2)
 	c.say("leave", has("c", "m1", -1), 1)
 	c.say("leave", has("c", "m2", -1), 1)
+	// A classic member has been given its id and not come back with it: the group has no member yet.
+	handed := c.say("join without an id", joinOf("half", "", nil, "range"), 9).(*kmsg.JoinGroupResponse)
+	c.say("join beside an id that was handed out", wants("half", "m1", nil), 1)
+	c.say("join with that id", joinOf("half", handed.MemberID, nil, "range"), 9)
+	pages := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	pages.Topics = []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "t"}}
+	for _, limit := range []int32{2000, 2, 0, -1} {
+		for _, from := range []int32{0, 2, 3} {
+			pages.ResponsePartitionLimit, pages.Cursor = limit, &kmsg.DescribeTopicPartitionsRequestCursor{Topic: "t", Partition: from}
+			c.say(fmt.Sprintf("at most %d partitions from %d on", limit, from), pages, 0)
+		}
+	}
 	c.say("describe", describe, 1)
 	list := kmsg.NewPtrListGroupsRequest()
 	list.TypesFilter = []string{"consumer"}

@@ -4,9 +4,11 @@ package e2e
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/hawserio/hawser/kafka"
+	"github.com/hawserio/hawser/kafka/batch"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -94,6 +96,9 @@ func transactionTalk(c *rawTalk) {
 		c.add("on no partition", "tx", x, v, "t", 0, 99)
 		c.add("on no topic", "tx", x, v, "nope", 0)
 	}
+	for _, v := range []int16{10, 11} {
+		c.say("records on a partition that was not added", recordsIn(c.t, "tx", x, "t", 0), v)
+	}
 	c.add("", "tx", x, 3, "t", 0, 1)
 	c.add("again", "tx", x, 3, "t", 0)
 	commit := func(group string, generation int32, member string, partition int32) *kmsg.TxnOffsetCommitRequest {
@@ -104,7 +109,9 @@ func transactionTalk(c *rawTalk) {
 		rq.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{p}}}
 		return rq
 	}
-	c.say("offsets before they are added", commit("tg", -1, "", 0), 3)
+	for _, v := range []int16{3, 4} {
+		c.say("offsets before they are added", commit("tg", -1, "", 0), v)
+	}
 	add := kmsg.NewPtrAddOffsetsToTxnRequest()
 	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = "tx", x.id, x.epoch, "tg"
 	c.say("add offsets", add, 3)
@@ -125,6 +132,22 @@ func transactionTalk(c *rawTalk) {
 	describe := kmsg.NewPtrDescribeTransactionsRequest()
 	describe.TransactionalIDs = []string{"tx", "nope"}
 	c.say("describe", describe, 0)
+}
+
+// recordsIn is a Produce request of one record in a transaction.
+func recordsIn(t *testing.T, id string, who writer, topic string, partition int32) *kmsg.ProduceRequest {
+	t.Helper()
+	spec := batch.Spec{ProducerID: kafka.ProducerID(who.id), ProducerEpoch: who.epoch, Transactional: true}
+	b, err := batch.Build(spec, []batch.Record{{Timestamp: time.Now().UnixMilli(), Value: []byte("v")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rq := kmsg.NewPtrProduceRequest()
+	rq.TransactionID, rq.Acks, rq.TimeoutMillis = &id, -1, 10_000
+	p := kmsg.NewProduceRequestTopicPartition()
+	p.Partition, p.Records = partition, b
+	rq.Topics = []kmsg.ProduceRequestTopic{{Topic: topic, Partitions: []kmsg.ProduceRequestTopicPartition{p}}}
+	return rq
 }
 
 // bumpingTalk is transactions of the newer protocol, which raise the epoch (KIP-890), and a producer that is fenced.
