@@ -497,6 +497,14 @@ func TestADryRunsMissingRightsAreShown(t *testing.T) {
 	}
 }
 
+func TestADryRunSaysWhatPromoteWouldWaitFor(t *testing.T) {
+	c, url := aCluster(t)
+	c.Links.Waits = []link.Coded{{Code: "INVALID_REQUEST_ERROR", Text: "the link is paused"}}
+	if got, want := ok(t, url, "mirror", "promote", "orders", "--dry-run"), "\norders: promote would wait: the link is paused.\n"; !strings.Contains(got, want) {
+		t.Errorf("%q is not in\n%s", want, got)
+	}
+}
+
 func TestThePledgeThatAnOrderTakesBackIsShown(t *testing.T) {
 	c, url := aCluster(t)
 	c.Links.Withdrawn = &link.WithdrawnPledge{Restore: "id/1", Cluster: "lost", Topic: "orders", SinceMs: 5, Says: "SILENT", Text: "The pledge to cluster lost is taken back."}

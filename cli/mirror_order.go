@@ -197,6 +197,11 @@ func (a *app) printOrder(v verb, done []api.AlteredMirror, withPartitions, dryRu
 				return err
 			}
 		}
+		for _, w := range topic.WouldWaitFor {
+			if err := a.say("%s: %s would wait: %s.", topic.MirrorTopicName, v.use, strings.TrimSuffix(w.ErrorMessage, ".")); err != nil {
+				return err
+			}
+		}
 		for _, m := range topic.MissingACLs {
 			if err := a.say("%s: the link's principal has no %s on the source topic %s: %s.", topic.MirrorTopicName, m.Operation, m.SourceTopicName, m.Need); err != nil {
 				return err

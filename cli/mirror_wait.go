@@ -63,7 +63,6 @@ func (e ends) reached(m api.Mirror) bool {
 // progress is what one look at a mirror tells.
 type progress struct {
 	topic, status string
-	partitions    int32
 	lag           int64  // records
 	fetched       int64  // offsets up to which the source was read, of all partitions together
 	unfetched     int    // partitions that never fetched
@@ -71,7 +70,7 @@ type progress struct {
 }
 
 func progressOf(m api.Mirror) progress {
-	p := progress{topic: m.MirrorTopicName, status: m.MirrorStatus, partitions: m.NumPartitions}
+	p := progress{topic: m.MirrorTopicName, status: m.MirrorStatus}
 	for _, lag := range m.MirrorLags {
 		p.lag += max(lag.Lag, 0)
 		p.fetched += max(lag.LastSourceFetchOffset+1, 0)

@@ -46,14 +46,14 @@ func (b *bar) rate(fetched int64, now time.Time) float64 {
 
 func (b *bar) show(p progress, now time.Time) {
 	rate := b.rate(p.fetched, now)
-	line := fmt.Sprintf("%s: %s, %d partitions, %d records behind", p.topic, p.status, p.partitions, p.lag)
+	line := fmt.Sprintf("%s: %s", p.topic, p.status)
 	total := p.fetched + p.lag
 	switch {
 	case b.terminal && total > 0:
 		done := int(p.fetched * barWidth / total)
 		line = fmt.Sprintf("[%s%s] %d %% %s: %s, %d behind", strings.Repeat("#", done), strings.Repeat("-", barWidth-done), p.fetched*100/total, p.topic, p.status, p.lag)
 	case total > 0:
-		line += fmt.Sprintf(" (%d %%)", p.fetched*100/total)
+		line += fmt.Sprintf(", %d behind (%d %%)", p.lag, p.fetched*100/total)
 	}
 	line = clean(line + pace(rate, p.lag))
 	if b.terminal { // a line that wraps could not be drawn over

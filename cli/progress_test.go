@@ -11,19 +11,19 @@ func TestTheRateIsThatOfTheLastSeconds(t *testing.T) {
 	b := newBar(&out)
 	at := time.Unix(1000, 0)
 	for _, look := range []struct{ second, fetched, lag int64 }{{0, 0, 1000}, {1, 100, 900}, {8, 800, 200}, {9, 1000, 0}} {
-		b.show(progress{topic: "t", status: "ACTIVE", partitions: 1, fetched: look.fetched, lag: look.lag}, at.Add(time.Duration(look.second)*time.Second))
+		b.show(progress{topic: "t", status: "ACTIVE", fetched: look.fetched, lag: look.lag}, at.Add(time.Duration(look.second)*time.Second))
 	}
-	want := `t: ACTIVE, 1 partitions, 1000 records behind (0 %)
-t: ACTIVE, 1 partitions, 900 records behind (10 %), 100 records/s, 9s left
-t: ACTIVE, 1 partitions, 200 records behind (80 %), 100 records/s, 2s left
-t: ACTIVE, 1 partitions, 0 records behind (100 %)
+	want := `t: ACTIVE, 1000 behind (0 %)
+t: ACTIVE, 900 behind (10 %), 100 records/s, 9s left
+t: ACTIVE, 200 behind (80 %), 100 records/s, 2s left
+t: ACTIVE, 0 behind (100 %)
 `
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 	out.Reset()
 	b.terminal = true
-	b.show(progress{topic: "t", status: "ACTIVE", partitions: 1, fetched: 500, lag: 500}, at.Add(20*time.Second))
+	b.show(progress{topic: "t", status: "ACTIVE", fetched: 500, lag: 500}, at.Add(20*time.Second))
 	b.end()
 	b.end()
 	if got, want := out.String(), "\r\x1b[K[##########----------] 50 % t: ACTIVE, 500 behind\n"; got != want {

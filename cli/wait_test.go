@@ -50,7 +50,7 @@ func TestWaitShowsProgressUntilCaughtUp(t *testing.T) {
 			c.Links.PutMirror(lagging(0, 400))
 		}
 	})
-	want := "orders: ACTIVE, 1 partitions, 300 records behind (25 %)\norders: ACTIVE, 1 partitions, 0 records behind (100 %)\n"
+	want := "orders: ACTIVE, 300 behind (25 %)\norders: ACTIVE, 0 behind (100 %)\n"
 	if r.code != 0 || r.err != want || r.out != "Created mirror topic \"orders\".\nMirror topic \"orders\" has caught up.\n" {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
 	}

@@ -42,6 +42,9 @@ type TopicCreated struct {
 }
 
 func (e TopicCreated) String() string {
+	if e.Partitions == 1 {
+		return fmt.Sprintf("Topic %s was created with one partition.", e.Topic)
+	}
 	return fmt.Sprintf("Topic %s was created with %d partitions.", e.Topic, e.Partitions)
 }
 

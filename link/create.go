@@ -267,7 +267,7 @@ func some(names []string) string {
 func inUse(link string, live []string) error {
 	return &Error{
 		Kind: InUse,
-		Text: fmt.Sprintf("Cluster link '%s' cannot be deleted: %d of its mirror topics are not STOPPED: %s.", link, len(live), some(live)),
+		Text: fmt.Sprintf("Cluster link '%s' cannot be deleted: it has mirror topics that are not STOPPED: %s.", link, some(live)),
 		Hint: "Promote, fail over or delete them first, or delete with force, which fails them over.",
 	}
 }

@@ -187,6 +187,35 @@ func TestOrdersByPattern(t *testing.T) {
 	}
 }
 
+// TestADryRunOfPromoteSaysWhatItWouldWaitFor: of a link that cannot ask its source nothing ends.
+func TestADryRunOfPromoteSaysWhatItWouldWaitFor(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("t", 1)
+	r.link("l")
+	r.mirror("l", "t")
+	dry := func(verb Verb) Outcome {
+		t.Helper()
+		out, err := r.links.Order(t.Context(), "l", verb, []string{"t"}, "", true)
+		if err != nil || len(out) != 1 || out[0].Code != 0 {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		return out[0]
+	}
+	r.eventually("nothing is in the way", func() bool { return dry(Promote).Waits == nil })
+	on := "true"
+	if err := r.links.AlterConfigs(t.Context(), "l", []AlterConfig{{keyPaused, &on}}, false); err != nil {
+		t.Fatal(err)
+	}
+	r.status("t", "LINK_PAUSED")
+	r.eventually("the pause is", func() bool {
+		waits := dry(Promote).Waits
+		return len(waits) == 1 && strings.Contains(waits[0].Text, keyPaused)
+	})
+	if waits := dry(Failover).Waits; waits != nil {
+		t.Errorf("failover would wait for %+v", waits)
+	}
+}
+
 func TestC59_PauseStaysOverRestart(t *testing.T) {
 	r := newRig(t)
 	r.source.topic("t", 1)

@@ -192,6 +192,7 @@ type Outcome struct {
 	Open      []OpenTransaction // of a failover: what it aborts, at most openShown
 	Withdrawn *WithdrawnPledge  // of a forced failover of an ordinary topic
 	Missing   []MissingACL      // of a dry run: rights on the source cluster that are needed and not there
+	Waits     []Coded           // of a dry run of promote: what it would wait for, beside what there is left to copy
 	Already   bool              // refused only because the mirror is STOPPED, which is what the order was to bring about
 }
 

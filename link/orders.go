@@ -162,6 +162,7 @@ func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 	o.askPledged(ctx, img, names)
 	o.planRestores(ctx, img, names)
 	missing := o.listMissing(ctx, img, names)
+	waits := o.heldUp()
 	for _, name := range names {
 		out := &Outcome{Topic: name}
 		o.outcomes[name] = out
@@ -175,6 +176,7 @@ func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 		}
 		out.Open, out.Withdrawn = open[m.topic.ID], o.withdrawn[m.topic.ID]
 		out.Missing = missing[m.topic.ID]
+		out.Waits = waits
 		o.showRestore(m.topic.ID, out)
 		if err := o.allowed(m); err != nil {
 			out.Code, out.Text, out.Already = 400, err.Error(), o.already(m)
@@ -182,6 +184,19 @@ func (o *ordering) judge(ctx context.Context, img *meta.Image, names []string) {
 		}
 		o.ids = append(o.ids, m.topic.ID)
 	}
+}
+
+// heldUp is what keeps the link from asking its source anything now, for a dry run of promote: without the source no promotion ends.
+func (o *ordering) heldUp() []Coded {
+	r := o.ls.runningOf(o.link.ID)
+	if !o.dry || o.event != mirror.PromoteAsked || r == nil {
+		return nil
+	}
+	problem, is := r.linkProblem()
+	if !is {
+		return nil
+	}
+	return coded([]plan.Problem{problem})
 }
 
 // already reports that a mirror is what promote or failover make of it. One that is pledged to a restore is not meant: who fails

@@ -179,6 +179,9 @@ func (c *call) outcomeJSON(outcome link.Outcome) api.AlteredMirror {
 			TransactionalID: open.ID,
 		})
 	}
+	for _, w := range outcome.Waits {
+		out.WouldWaitFor = append(out.WouldWaitFor, api.CodedError{ErrorCode: w.Code, ErrorMessage: w.Text})
+	}
 	for _, m := range outcome.Missing {
 		out.MissingACLs = append(out.MissingACLs, api.MissingACL{Operation: m.Operation, SourceTopicName: m.Topic, Need: m.Need})
 	}

@@ -81,6 +81,7 @@ function cutLines(would) {
 function alsoLines(would) {
   const lines = some((would.group_offsets_lowered || []).map((g) => "Group " + g.group_id + " goes back in partition " + g.partition_id + " from offset " + count(g.offset) + " to " + count(g.lowered_to) + "."));
   if (would.open_transactions) lines.push(count(would.open_transactions.length) + (would.open_transactions.length === 1 ? " open transaction" : " open transactions") + " would be aborted.");
+  for (const w of would.would_wait_for || []) lines.push("It would wait: " + w.error_message.replace(/\.$/, "") + ".");
   for (const m of would.missing_acls || []) lines.push("The link's principal has no " + m.operation + " on the source topic " + m.source_topic_name + ": " + m.need + ".");
   return lines;
 }

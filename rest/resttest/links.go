@@ -32,6 +32,8 @@ type Links struct {
 	Made func(*link.MirrorInfo)
 	// Open is what each order answers as open transactions.
 	Open []link.OpenTransaction
+	// Waits is what each order answers that it would wait for.
+	Waits []link.Coded
 	// Missing is what each order answers as missing rights.
 	Missing []link.MissingACL
 	// Withdrawn is what each order answers as the pledge that it takes back.
@@ -448,7 +450,7 @@ func (ls *Links) orderOne(name string, verb link.Verb, topic string, validateOnl
 		already := verb == link.Promote || verb == link.Failover
 		return link.Outcome{Topic: topic, Code: 400, Text: fmt.Sprintf("Topic '%s' has already stopped its mirror from '%s'", topic, name), Lags: m.Lags, Already: already}
 	}
-	out := link.Outcome{Topic: topic, Lags: m.Lags, Open: ls.Open, Missing: ls.Missing, Withdrawn: ls.Withdrawn}
+	out := link.Outcome{Topic: topic, Lags: m.Lags, Waits: ls.Waits, Open: ls.Open, Missing: ls.Missing, Withdrawn: ls.Withdrawn}
 	if verb == link.TruncateAndRestore {
 		total := int64(7)
 		out.Truncated = &total
