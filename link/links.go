@@ -2,7 +2,6 @@ package link
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,7 +21,9 @@ type Links struct {
 	mu      sync.Mutex // guards the fields below
 	ctx     context.Context
 	running map[kafka.TopicID]*running // by link id; empty before Start
-	closed  bool
+	// followed is the newest image that running was brought to; nil before Start.
+	followed *meta.Image
+	closed   bool
 
 	memory    atomic.Int64 // bytes of source answers that each link may hold
 	verifying verifications
@@ -54,42 +55,6 @@ func (ls *Links) Start(ctx context.Context) error {
 	})
 	return nil
 }
-
-// follow starts and ends links as the image says, and wakes those that go on.
-func (ls *Links) follow(img *meta.Image) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.closed || ls.ctx == nil {
-		return
-	}
-	for id, r := range ls.running {
-		if img.Links[id] == nil {
-			delete(ls.running, id)
-			ctx := ls.ctx
-			ls.wait.Go(func() {
-				r.close()
-				ls.sweepCopies(ctx, id)
-			})
-		}
-	}
-	before := maps.Clone(ls.running)
-	for id, rec := range img.Links {
-		if ls.running[id] == nil {
-			ls.running[id] = newRunning(ls, rec)
-		}
-	}
-	ls.memory.Store(max(ls.env.MemoryMax/int64(max(len(ls.running), 1)), linkMemoryLeast))
-	for id, r := range ls.running {
-		if before[id] == nil {
-			r.start(ls.ctx)
-		} else {
-			r.wake()
-		}
-	}
-}
-
-// linkMemoryLeast is what a link may hold however many there are, in bytes.
-const linkMemoryLeast = 4 << 20
 
 // Close stops all of it and waits.
 func (ls *Links) Close() {
