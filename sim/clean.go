@@ -32,7 +32,7 @@ func (c *cluster) clean() {
 	var stopped any // what a crash in the middle of it unwinds with
 	done, err := part.Compact(c.ctx, c.now(), partition.Compaction{KeyBytes: 1 << 14, Pace: func(int) {
 		if stopped == nil && !w.calm && w.chance(12) {
-			stopped = w.beside()
+			stopped = w.beside(c)
 		}
 	}})
 	c.alive()
@@ -51,8 +51,8 @@ func (c *cluster) clean() {
 	}
 }
 
-// beside does something else while a cleaner is at work. It answers the crash that it ended with.
-func (w *world) beside() (stop any) {
+// beside does something else while a cluster's cleaner is at work. It answers the crash that it ended with.
+func (w *world) beside(c *cluster) (stop any) {
 	defer func() {
 		stop = recover()
 		if _, is := stop.(crashed); stop != nil && !is {
@@ -60,9 +60,12 @@ func (w *world) beside() (stop any) {
 		}
 	}()
 	w.log("meanwhile:")
-	if w.chance(2) && len(w.producers) > 0 {
+	switch {
+	case c.copiesAnew() && w.chance(2):
+		c.shell.recopyWork()
+	case w.chance(2) && len(w.producers) > 0:
 		w.producers[w.random.IntN(len(w.producers))].step()
-	} else {
+	default:
 		w.carry()
 	}
 	w.settle() // so that whose operation on the store comes first is the seed's to say
