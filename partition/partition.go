@@ -183,9 +183,17 @@ func (p *Partition) LastBatch() (batch.Batch, error) {
 	if end == p.log.StartOffset() {
 		return nil, nil
 	}
-	slice, err := p.log.Read(end-1, end, batch.HeaderSize, true)
+	return p.headerAt(end - 1)
+}
+
+// headerAt is the header of the batch that holds an offset, or else of the next one; nil for none.
+func (p *Partition) headerAt(at kafka.Offset) (batch.Batch, error) {
+	if at = max(at, p.log.StartOffset()); at >= p.log.EndOffset() {
+		return nil, nil
+	}
+	slice, err := p.log.Read(at, p.log.EndOffset(), batch.HeaderSize, true)
 	if err != nil {
-		return nil, p.storageError("read the last batch", err)
+		return nil, p.storageError("read a batch's header", err)
 	}
 	defer slice.Close()
 	if slice.Length == 0 {
@@ -193,7 +201,7 @@ func (p *Partition) LastBatch() (batch.Batch, error) {
 	}
 	header := make(batch.Batch, batch.HeaderSize)
 	if _, err := slice.File.ReadAt(header, slice.Position); err != nil {
-		return nil, p.storageError("read the last batch", err)
+		return nil, p.storageError("read a batch's header", err)
 	}
 	return header, nil
 }

@@ -137,20 +137,18 @@ func (p *Partition) swapCopy(ctx context.Context, c *Partition) error {
 }
 
 // continuedBy looks whether a copy has the mirror's last batch in its history, and so all below it: the copy may have learned first that the source lost
-// records in an unclean election. Then the mirror is cut, with a higher epoch (rule E2), and not exchanged for something else. A copy in which
-// a cleaner has left nothing from before that batch proves nothing.
+// records in an unclean election. Then the mirror is cut, with a higher epoch (rule E2), and not exchanged for something else. Where a cleaner has taken
+// that batch away, the next one must be of its epoch: before one of another, the two may have parted.
 func (p *Partition) continuedBy(c *Partition) error {
 	last, err := p.LastBatch()
 	if err != nil || last == nil {
 		return err
 	}
-	epoch := kafka.NoEpoch
-	for _, e := range c.Epochs() {
-		if e.Start <= last.BaseOffset() {
-			epoch = e.Epoch
-		}
+	next, err := c.headerAt(last.BaseOffset())
+	if err != nil {
+		return err
 	}
-	if epoch != last.LeaderEpoch() && c.Offsets().LogStart <= last.BaseOffset() && !plantSwapUnproven {
+	if !plantSwapUnproven && (next == nil || next.LeaderEpoch() != last.LeaderEpoch()) {
 		return ErrCopyNotReady
 	}
 	return nil

@@ -328,23 +328,23 @@ func lateBatch(t testing.TB) batch.Batch { return made{base: 91, epoch: 3}.build
 // place: the copy holds other records above, nothing at the mirror's offsets, and would take its place without a cut (rule E2).
 func TestT3_CopyOfAnotherHistoryIsNotExchanged(t *testing.T) {
 	b := newBed(t, meta.RoleMirror, 1)
-	lost := made{base: 0, epoch: 1, values: []string{"lost"}}.build(t)
-	b.mustMirror(0, lost)
+	below := made{base: 0, epoch: 1, values: []string{"both"}}.build(t)
+	b.mustMirror(0, below, made{base: 1, epoch: 1, values: []string{"lost"}}.build(t))
 	b.beginCopy(copyID)
-	b.copyTo(copyID, made{base: 5, epoch: 4, values: []string{"another"}}.build(t))
+	b.copyTo(copyID, below, made{base: 5, epoch: 4, values: []string{"another"}}.build(t))
 	if err := b.swap(copyID); !errors.Is(err, ErrCopyNotReady) {
 		t.Fatalf("the copy took the place: %v", err)
 	}
-	if got, _ := b.readAll(0, 0, kafka.ReadUncommitted); !slices.Equal(valuesOf(t, got), []string{"lost"}) || b.p(0).Entry().Home == copyID {
+	if got, _ := b.readAll(0, 0, kafka.ReadUncommitted); !slices.Equal(valuesOf(t, got), []string{"both", "lost"}) || b.p(0).Entry().Home == copyID {
 		t.Errorf("it holds %q, its entry is %+v", valuesOf(t, got), b.p(0).Entry())
 	}
 	o := b.p(0).Offsets()
-	if _, err := b.p(0).TruncateMirror(t.Context(), o.Generation, 0, "an unclean election"); err != nil {
+	if _, err := b.p(0).TruncateMirror(t.Context(), o.Generation, 1, "an unclean election"); err != nil {
 		t.Fatal(err)
 	}
 	b.mustMirror(0, made{base: 5, epoch: 4, values: []string{"another"}}.build(t))
 	b.must(b.swap(copyID))
-	if got, _ := b.readAll(0, b.p(0).Offsets().LogStart, kafka.ReadUncommitted); !slices.Equal(valuesOf(t, got), []string{"another"}) {
+	if got, _ := b.readAll(0, b.p(0).Offsets().LogStart, kafka.ReadUncommitted); !slices.Equal(valuesOf(t, got), []string{"both", "another"}) {
 		t.Errorf("after the cut it holds %q", valuesOf(t, got))
 	}
 }
