@@ -187,10 +187,13 @@ func (a *Authorizer) AllowedSomewhere(principal, host string, op kmsg.ACLOperati
 
 // operations is what may be done to each kind of resource.
 var operations = map[kmsg.ACLResourceType][]kmsg.ACLOperation{
-	kmsg.ACLResourceTypeTopic: {kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationCreate, kmsg.ACLOperationDescribe, kmsg.ACLOperationDelete,
+	kmsg.ACLResourceTypeTopic: {kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationCreate, kmsg.ACLOperationDescribe,
+		kmsg.ACLOperationDelete,
 		kmsg.ACLOperationAlter, kmsg.ACLOperationDescribeConfigs, kmsg.ACLOperationAlterConfigs},
-	kmsg.ACLResourceTypeGroup: {kmsg.ACLOperationRead, kmsg.ACLOperationDescribe, kmsg.ACLOperationDelete, kmsg.ACLOperationDescribeConfigs, kmsg.ACLOperationAlterConfigs},
-	kmsg.ACLResourceTypeCluster: {kmsg.ACLOperationCreate, kmsg.ACLOperationClusterAction, kmsg.ACLOperationDescribeConfigs, kmsg.ACLOperationAlterConfigs,
+	kmsg.ACLResourceTypeGroup: {kmsg.ACLOperationRead, kmsg.ACLOperationDescribe, kmsg.ACLOperationDelete,
+		kmsg.ACLOperationDescribeConfigs, kmsg.ACLOperationAlterConfigs},
+	kmsg.ACLResourceTypeCluster: {kmsg.ACLOperationCreate, kmsg.ACLOperationClusterAction, kmsg.ACLOperationDescribeConfigs,
+		kmsg.ACLOperationAlterConfigs,
 		kmsg.ACLOperationIdempotentWrite, kmsg.ACLOperationAlter, kmsg.ACLOperationDescribe},
 	kmsg.ACLResourceTypeTransactionalId: {kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite, twoPhaseCommit},
 	kmsg.ACLResourceTypeDelegationToken: {kmsg.ACLOperationDescribe},
@@ -221,7 +224,8 @@ func CheckACL(acl meta.ACL) error {
 	bad := func(format string, args ...any) error { return kafka.Errorf(kafka.InvalidRequest, format, args...) }
 	kind, err := kmsg.ParseACLResourceType(acl.ResourceType)
 	if err != nil || operations[kind] == nil {
-		return bad("Resource type %s cannot have an ACL; it must be TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN or USER.", acl.ResourceType)
+		return bad("Resource type %s cannot have an ACL; it must be TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN or USER.",
+			acl.ResourceType)
 	}
 	op, err := parseOperation(acl.Operation)
 	name, _, _ := strings.Cut(acl.Principal, ":")

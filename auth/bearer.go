@@ -39,7 +39,8 @@ func (b *bearer) step(e *Exchange, message []byte) ([]byte, error) {
 		return []byte(`{"status":"invalid_token"}`), nil
 	}
 	if id != "" && id != token.Subject {
-		return nil, kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: Client requested an authorization id that is different from the token's principal name.")
+		return nil, kafka.Errorf(kafka.SaslAuthenticationFailed,
+			"Authentication failed: Client requested an authorization id that is different from the token's principal name.")
 	}
 	e.user, e.until, e.done = token.Subject, token.Until, true
 	return []byte{}, nil

@@ -70,7 +70,8 @@ func (c *conversation) begin(message string) (string, error) {
 	}
 	c.kept, c.first = kept, bare
 	c.nonce = base64.RawStdEncoding.EncodeToString(raw)
-	c.serverFirst = fmt.Sprintf("r=%s%s,s=%s,i=%d", fields[1][2:], c.nonce, base64.StdEncoding.EncodeToString([]byte(kept.Salt.Reveal())), kept.Iterations)
+	c.serverFirst = fmt.Sprintf("r=%s%s,s=%s,i=%d", fields[1][2:], c.nonce,
+		base64.StdEncoding.EncodeToString([]byte(kept.Salt.Reveal())), kept.Iterations)
 	return c.serverFirst, nil
 }
 

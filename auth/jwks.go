@@ -68,7 +68,8 @@ func newKeySet(c JWKSConfig) (*keySet, error) {
 	case address.Scheme == "file" && address.Path != "":
 		k.fetch = func(context.Context) ([]byte, error) { return readBounded(address.Path) }
 	case (address.Scheme == "http" || address.Scheme == "https") && address.Host != "":
-		client := &http.Client{Timeout: jwksTimeout, Transport: &http.Transport{TLSClientConfig: c.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
+		client := &http.Client{Timeout: jwksTimeout, Transport: &http.Transport{TLSClientConfig: c.TLS, Proxy: http.ProxyFromEnvironment,
+			DisableKeepAlives: true}}
 		k.fetch = func(ctx context.Context) ([]byte, error) { return download(ctx, client, c.URL) }
 	default:
 		return nil, fmt.Errorf("sasl.oauthbearer.jwks.endpoint.url is %q; it must be https://host/path, http://host/path or file:///path", c.URL)
@@ -216,7 +217,8 @@ func parseKeys(raw []byte) ([]jose.JSONWebKey, error) {
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("none of the %d keys of the JWKS is an RSA key of %d bits or more, or an EC key, for signatures", len(set.Keys), rsaBitsMin)
+		return nil, fmt.Errorf("none of the %d keys of the JWKS is an RSA key of %d bits or more, or an EC key, for signatures",
+			len(set.Keys), rsaBitsMin)
 	}
 	return keys, nil
 }

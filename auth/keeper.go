@@ -126,7 +126,8 @@ func (k *Keeper) DescribeACLs(_ context.Context, rq *kmsg.DescribeACLsRequest) *
 	resp := rq.ResponseKind().(*kmsg.DescribeACLsResponse)
 	f := Filter{
 		ResourceType: rq.ResourceType.String(), Resource: text(rq.ResourceName), PatternType: rq.ResourcePatternType.String(),
-		Principal: text(rq.Principal), Host: text(rq.Host), Operation: kafka.ACLOperation(int8(rq.Operation)), Permission: rq.PermissionType.String(),
+		Principal: text(rq.Principal), Host: text(rq.Host), Operation: kafka.ACLOperation(int8(rq.Operation)),
+		Permission: rq.PermissionType.String(),
 	}
 	err := f.Check()
 	if k.disabled {
@@ -140,7 +141,8 @@ func (k *Keeper) DescribeACLs(_ context.Context, rq *kmsg.DescribeACLsRequest) *
 		kind, _ := kmsg.ParseACLResourceType(acl.ResourceType)
 		pattern, _ := kmsg.ParseACLResourcePatternType(acl.PatternType)
 		n := len(resp.Resources)
-		if n == 0 || resp.Resources[n-1].ResourceType != kind || resp.Resources[n-1].ResourcePatternType != pattern || resp.Resources[n-1].ResourceName != acl.Resource {
+		if n == 0 || resp.Resources[n-1].ResourceType != kind || resp.Resources[n-1].ResourcePatternType != pattern ||
+			resp.Resources[n-1].ResourceName != acl.Resource {
 			r := kmsg.NewDescribeACLsResponseResource()
 			r.ResourceType, r.ResourceName, r.ResourcePatternType = kind, acl.Resource, pattern
 			resp.Resources = append(resp.Resources, r)
@@ -274,7 +276,8 @@ func (k *Keeper) DeleteACLs(ctx context.Context, rq *kmsg.DeleteACLsRequest) *km
 		result := kmsg.NewDeleteACLsResponseResult()
 		f := Filter{
 			ResourceType: in.ResourceType.String(), Resource: text(in.ResourceName), PatternType: in.ResourcePatternType.String(),
-			Principal: text(in.Principal), Host: text(in.Host), Operation: kafka.ACLOperation(int8(in.Operation)), Permission: in.PermissionType.String(),
+			Principal: text(in.Principal), Host: text(in.Host), Operation: kafka.ACLOperation(int8(in.Operation)),
+			Permission: in.PermissionType.String(),
 		}
 		err := f.Check()
 		if k.disabled {

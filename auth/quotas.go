@@ -28,7 +28,8 @@ var quotaKeys = map[bool][]string{
 }
 
 // wholeQuotas are the quotas that are whole numbers, and the most that they can be (QuotaConfigs' types).
-var wholeQuotas = map[string]float64{"consumer_byte_rate": math.MaxInt64, "producer_byte_rate": math.MaxInt64, "connection_creation_rate": math.MaxInt32}
+var wholeQuotas = map[string]float64{"consumer_byte_rate": math.MaxInt64, "producer_byte_rate": math.MaxInt64,
+	"connection_creation_rate": math.MaxInt32}
 
 // AlterClientQuotas implements handler.Security (KIP-546).
 func (k *Keeper) AlterClientQuotas(ctx context.Context, rq *kmsg.AlterClientQuotasRequest) *kmsg.AlterClientQuotasResponse {
@@ -149,7 +150,8 @@ func (k *Keeper) DescribeClientQuotas(_ context.Context, rq *kmsg.DescribeClient
 		}
 	}
 	slices.SortFunc(found, func(a, b *meta.Quota) int {
-		return cmp.Or(strings.Compare(a.Entity.User, b.Entity.User), strings.Compare(a.Entity.ClientID, b.Entity.ClientID), strings.Compare(a.Entity.IP, b.Entity.IP))
+		return cmp.Or(strings.Compare(a.Entity.User, b.Entity.User), strings.Compare(a.Entity.ClientID, b.Entity.ClientID),
+			strings.Compare(a.Entity.IP, b.Entity.IP))
 	})
 	resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{}
 	for _, quota := range found {

@@ -91,7 +91,8 @@ type Exchange struct {
 // Begin starts a login by one of the mechanisms.
 func (s *SASL) Begin(mechanism string) (*Exchange, error) {
 	if !slices.Contains(s.mechanisms, mechanism) {
-		return nil, kafka.Errorf(kafka.UnsupportedSaslMechanism, "Mechanism %s is not enabled here; use one of %s.", mechanism, strings.Join(s.mechanisms, ", "))
+		return nil, kafka.Errorf(kafka.UnsupportedSaslMechanism, "Mechanism %s is not enabled here; use one of %s.", mechanism,
+			strings.Join(s.mechanisms, ", "))
 	}
 	e := &Exchange{longest: s.longest(mechanism), now: s.now}
 	switch mechanism {
@@ -144,7 +145,8 @@ func errLogin(mechanism string) error {
 func (s *SASL) logInPlain(e *Exchange, token []byte) error {
 	parts := strings.Split(string(token), "\x00")
 	if len(parts) != 3 || parts[1] == "" || parts[2] == "" {
-		return kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: a PLAIN login has an authorization id, a user name and a password, separated by NUL bytes.")
+		return kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: a PLAIN login has an authorization id, a user "+
+			"name and a password, separated by NUL bytes.")
 	}
 	want, known := s.plain[parts[1]]
 	same := subtle.ConstantTimeCompare([]byte(want), []byte(parts[2])) == 1
@@ -152,7 +154,8 @@ func (s *SASL) logInPlain(e *Exchange, token []byte) error {
 		return errLogin(Plain)
 	}
 	if parts[0] != "" && parts[0] != parts[1] {
-		return kafka.Errorf(kafka.SaslAuthenticationFailed, "Authentication failed: Client requested an authorization id that is different from username.")
+		return kafka.Errorf(kafka.SaslAuthenticationFailed,
+			"Authentication failed: Client requested an authorization id that is different from username.")
 	}
 	e.user, e.done = parts[1], true
 	return nil
@@ -161,7 +164,8 @@ func (s *SASL) logInPlain(e *Exchange, token []byte) error {
 // CheckPassword reports whether a user has that password, by PLAIN or SCRAM
 // credentials where those are enabled: the HTTP door's Basic login.
 func (s *SASL) CheckPassword(user, password string) bool {
-	if want, known := s.plain[user]; known && slices.Contains(s.mechanisms, Plain) && subtle.ConstantTimeCompare([]byte(want), []byte(password)) == 1 {
+	if want, known := s.plain[user]; known && slices.Contains(s.mechanisms, Plain) &&
+		subtle.ConstantTimeCompare([]byte(want), []byte(password)) == 1 {
 		return true
 	}
 	for _, mechanism := range []string{ScramSHA512, ScramSHA256} {

@@ -49,7 +49,8 @@ func ScramName(number int8) (string, error) {
 func ScramNumber(mechanism string) (int8, error) {
 	number, known := scramNumber[mechanism]
 	if !known {
-		return 0, kafka.Errorf(kafka.UnsupportedSaslMechanism, "Mechanism %.50q keeps no credentials; use SCRAM-SHA-256 or SCRAM-SHA-512.", mechanism)
+		return 0, kafka.Errorf(kafka.UnsupportedSaslMechanism,
+			"Mechanism %.50q keeps no credentials; use SCRAM-SHA-256 or SCRAM-SHA-512.", mechanism)
 	}
 	return number, nil
 }
@@ -104,7 +105,8 @@ func credentials(user, mechanism string, salt, salted []byte, iterations int32) 
 
 // AlterUserSCRAMCredentials implements handler.Security (KIP-554). Users are changed
 // one by one; what is wrong with one does not keep the others. Other than in Kafka, a user's two mechanisms may be changed by one request.
-func (k *Keeper) AlterUserSCRAMCredentials(ctx context.Context, rq *kmsg.AlterUserSCRAMCredentialsRequest) *kmsg.AlterUserSCRAMCredentialsResponse {
+func (k *Keeper) AlterUserSCRAMCredentials(ctx context.Context,
+	rq *kmsg.AlterUserSCRAMCredentialsRequest) *kmsg.AlterUserSCRAMCredentialsResponse {
 	resp := rq.ResponseKind().(*kmsg.AlterUserSCRAMCredentialsResponse)
 	changes := map[string][]func(*meta.Image) (meta.Change, error){}
 	var users []string
@@ -164,7 +166,8 @@ func deletion(img *meta.Image, user string, number int8) (meta.Change, error) {
 	}
 	key := meta.ScramKey{User: user, Mechanism: mechanism}
 	if img.Scrams[key] == nil {
-		return meta.Change{}, kafka.Errorf(kafka.ResourceNotFound, "Attempt to delete a user credential that does not exist: %s has none for %s.", user, mechanism)
+		return meta.Change{}, kafka.Errorf(kafka.ResourceNotFound,
+			"Attempt to delete a user credential that does not exist: %s has none for %s.", user, mechanism)
 	}
 	return meta.DeleteScram(key), nil
 }
@@ -177,9 +180,11 @@ func upsertion(in kmsg.AlterUserSCRAMCredentialsRequestUpsertion) (meta.Change, 
 	case in.Name == "":
 		return meta.Change{}, kafka.Errorf(kafka.UnacceptableCredential, "Username must not be empty.")
 	case in.Iterations < iterationsMin:
-		return meta.Change{}, kafka.Errorf(kafka.UnacceptableCredential, "Too few iterations: %d, at least %d are needed.", in.Iterations, iterationsMin)
+		return meta.Change{}, kafka.Errorf(kafka.UnacceptableCredential, "Too few iterations: %d, at least %d are needed.", in.Iterations,
+			iterationsMin)
 	case in.Iterations > iterationsMax:
-		return meta.Change{}, kafka.Errorf(kafka.UnacceptableCredential, "Too many iterations: %d, at most %d are allowed.", in.Iterations, iterationsMax)
+		return meta.Change{}, kafka.Errorf(kafka.UnacceptableCredential, "Too many iterations: %d, at most %d are allowed.",
+			in.Iterations, iterationsMax)
 	case len(in.Salt) == 0:
 		return meta.Change{}, kafka.Errorf(kafka.UnacceptableCredential, "The salt must not be empty.")
 	}
@@ -188,7 +193,8 @@ func upsertion(in kmsg.AlterUserSCRAMCredentialsRequestUpsertion) (meta.Change, 
 
 // DescribeUserSCRAMCredentials implements handler.Security. Only mechanism and
 // iterations are ever shown.
-func (k *Keeper) DescribeUserSCRAMCredentials(_ context.Context, rq *kmsg.DescribeUserSCRAMCredentialsRequest) *kmsg.DescribeUserSCRAMCredentialsResponse {
+func (k *Keeper) DescribeUserSCRAMCredentials(_ context.Context,
+	rq *kmsg.DescribeUserSCRAMCredentialsRequest) *kmsg.DescribeUserSCRAMCredentialsResponse {
 	resp := rq.ResponseKind().(*kmsg.DescribeUserSCRAMCredentialsResponse)
 	known := map[string][]*meta.Scram{}
 	for key, scram := range k.records.Image().Scrams {

@@ -31,7 +31,8 @@ func (b *Broker) restAccess(listeners []handler.Listener) rest.Access {
 	if b.acls != nil || login {
 		return access{b, login}
 	}
-	certified := b.values.Text("hawser.http.security.protocol") == "SSL" && b.values.ListenerText(httpListener, "", "ssl.client.auth") == "required"
+	certified := b.values.Text("hawser.http.security.protocol") == "SSL" &&
+		b.values.ListenerText(httpListener, "", "ssl.client.auth") == "required"
 	if b.http != nil && !certified {
 		if text := openAloud(b.http.listener.Addr().String(), asked); text != "" {
 			b.log.Warn(text)
@@ -46,7 +47,8 @@ func openAloud(address, asked string) string {
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() {
 		return ""
 	}
-	return "the HTTP port " + address + " asks nobody to log in (hawser.http.authentication=" + asked + "): whoever reaches it may do everything. " +
+	return "the HTTP port " + address + " asks nobody to log in (hawser.http.authentication=" + asked +
+		"): whoever reaches it may do everything. " +
 		"Let it listen on 127.0.0.1 (--http), or set hawser.http.authentication=required and make users, or set authorizer.class.name"
 }
 

@@ -105,7 +105,8 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Broker{cfg: cfg, values: config.Broker.Values(cfg.Settings), log: cfg.Logger, started: time.Now(), failed: make(chan error, 2), timeline: event.NewRing(timelineLength, nil)}
+	b := &Broker{cfg: cfg, values: config.Broker.Values(cfg.Settings), log: cfg.Logger, started: time.Now(),
+		failed: make(chan error, 2), timeline: event.NewRing(timelineLength, nil)}
 	b.events = event.All(event.Log(b.log), b.timeline)
 	b.showFlags()
 	defer func() {
@@ -114,14 +115,16 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 		}
 	}()
 	// The HTTP port is bound, and so put into the settings, before anything runs that reads them.
-	steps := []func(context.Context) error{b.openDir, b.openStore, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions, b.bindHTTP, b.openLinks, b.openCleaner, b.openReopener, b.openSecurity, b.openAudit, b.openKafka, b.openHTTP}
+	steps := []func(context.Context) error{b.openDir, b.openStore, b.openMeta, b.openPartitions, b.openGroups, b.openTransactions,
+		b.bindHTTP, b.openLinks, b.openCleaner, b.openReopener, b.openSecurity, b.openAudit, b.openKafka, b.openHTTP}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
 	b.ready.Store(true)
-	b.events.Emit(event.BrokerReady{NodeID: cfg.NodeID, ClusterID: b.ClusterID(), Listeners: b.boundListeners(), HTTP: b.HTTPAddress(), Took: time.Since(b.started)})
+	b.events.Emit(event.BrokerReady{NodeID: cfg.NodeID, ClusterID: b.ClusterID(), Listeners: b.boundListeners(), HTTP: b.HTTPAddress(),
+		Took: time.Since(b.started)})
 	return b, nil
 }
 
@@ -229,8 +232,8 @@ func (b *Broker) openStore(context.Context) error {
 	return nil
 }
 
-// mayBegin refuses to begin a cluster over partitions that an older one has left, unless that is asked for: metadata that is lost, or on a disk
-// that is not mounted, would be taken for a new start, and all topics would be gone.
+// mayBegin refuses to begin a cluster over partitions that an older one has left, unless that is asked for: metadata
+// that is lost, or on a disk that is not mounted, would be taken for a new start, and all topics would be gone.
 func (b *Broker) mayBegin() error {
 	found, err := b.store.Partitions()
 	if err != nil {
@@ -240,7 +243,8 @@ func (b *Broker) mayBegin() error {
 	if len(found) == 0 || b.cfg.NewIdentity {
 		return nil
 	}
-	return fmt.Errorf("the metadata is empty, but %s holds %d partitions: put the metadata back (%s, or hawser.metadata.endpoints, or a disk that is not mounted); to begin anew, with the partitions moved to %s, start once with --new-identity",
+	return fmt.Errorf("the metadata is empty, but %s holds %d partitions: put the metadata back (%s, or hawser.metadata.endpoints, "+
+		"or a disk that is not mounted); to begin anew, with the partitions moved to %s, start once with --new-identity",
 		filepath.Join(b.cfg.Dir, "data"), len(found), filepath.Join(b.cfg.Dir, "meta"), filepath.Join(b.cfg.Dir, "data", "set-aside"))
 }
 

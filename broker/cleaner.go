@@ -127,7 +127,8 @@ func (c *cleaner) compact(p *partition.Partition, v config.Values) {
 	log := c.b.log.With("topic", p.Name().Topic, "partition", p.Name().Partition)
 	switch {
 	case err == nil:
-		log.Info("compacted a log", "from", done.From, "to", done.To, "passes", done.Passes, "read_bytes", done.Read, "written_bytes", done.Written,
+		log.Info("compacted a log", "from", done.From, "to", done.To, "passes", done.Passes, "read_bytes", done.Read,
+			"written_bytes", done.Written,
 			"removed_records", done.Removed, "duration", took)
 		if done.Unreadable > 0 {
 			log.Warn("batches were left uncompacted because their records cannot be read", "batches", done.Unreadable)

@@ -30,7 +30,8 @@ var cleanerMetrics = []cleanerMetric{
 		func(c *cleaner) float64 { return float64(c.removedRecords.Load()) }},
 	{desc("hawser_cleaner_last_duration_seconds", "How long the last compaction took."), prometheus.GaugeValue,
 		func(c *cleaner) float64 { return time.Duration(c.lastDuration.Load()).Seconds() }},
-	{desc("hawser_cleaner_resting_partitions", "Partitions that are not compacted for a while, because that failed or was given up."), prometheus.GaugeValue,
+	{desc("hawser_cleaner_resting_partitions", "Partitions that are not compacted for a while, because that failed or was given up."),
+		prometheus.GaugeValue,
 		func(c *cleaner) float64 { return float64(c.resting.Load()) }},
 }
 

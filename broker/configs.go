@@ -95,7 +95,8 @@ func (c *configs) Resources(kind kmsg.ConfigResourceType) []string {
 }
 
 // UpdateResource implements handler.Configs.
-func (c *configs) UpdateResource(ctx context.Context, kind kmsg.ConfigResourceType, name string, change func(map[string]string) (map[string]string, error)) error {
+func (c *configs) UpdateResource(ctx context.Context, kind kmsg.ConfigResourceType, name string,
+	change func(map[string]string) (map[string]string, error)) error {
 	return c.update(ctx, entityOf(kind, name), change)
 }
 

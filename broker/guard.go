@@ -60,8 +60,10 @@ func (g *guard) Begin(mechanism string) (handler.Exchange, error) {
 
 // The configs that TLS and logins are made of.
 var (
-	tlsKeys = []string{"ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.keystore.location", "ssl.keystore.password", "ssl.key.password",
-		"ssl.truststore.certificates", "ssl.truststore.location", "ssl.truststore.password", "ssl.client.auth", "ssl.enabled.protocols", "ssl.principal.mapping.rules"}
+	tlsKeys = []string{"ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.keystore.location", "ssl.keystore.password",
+		"ssl.key.password",
+		"ssl.truststore.certificates", "ssl.truststore.location", "ssl.truststore.password", "ssl.client.auth", "ssl.enabled.protocols",
+		"ssl.principal.mapping.rules"}
 	loginKeys = []string{"sasl.enabled.mechanisms", "sasl.jaas.config"}
 )
 
@@ -175,7 +177,8 @@ func (c *configs) CheckBroker(entity string, wanted map[string]string) error {
 		names = append(names, strings.ToLower(g.listener))
 	}
 	for name := range wanted {
-		if listener := config.ListenerOf(name); listener != "" && !slices.Contains(names, listener) && !slices.ContainsFunc(c.b.listening, func(l handler.Listener) bool { return strings.EqualFold(l.Name, listener) }) {
+		if listener := config.ListenerOf(name); listener != "" && !slices.Contains(names, listener) &&
+			!slices.ContainsFunc(c.b.listening, func(l handler.Listener) bool { return strings.EqualFold(l.Name, listener) }) {
 			return kafka.Errorf(kafka.InvalidRequest, "Cannot set %s: there is no listener named %s.", name, listener)
 		}
 	}

@@ -35,7 +35,8 @@ func portTaken(err error, flag string) error {
 
 // bindHTTP takes the HTTP port before the Kafka listener opens, which tells tools where it is.
 func (b *Broker) bindHTTP(context.Context) error {
-	b.httpGuard = &guard{listener: httpListener, asked: true, secured: b.cfg.HTTP != "" && b.values.Text("hawser.http.security.protocol") == "SSL"}
+	b.httpGuard = &guard{listener: httpListener, asked: true, secured: b.cfg.HTTP != "" &&
+		b.values.Text("hawser.http.security.protocol") == "SSL"}
 	if err := b.addGuard(b.httpGuard); err != nil {
 		return fmt.Errorf("open the HTTP port: %w", err)
 	}

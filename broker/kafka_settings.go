@@ -60,7 +60,8 @@ func listenerLimits(v config.Values) map[string]handler.ListenerLimits {
 // limiterConfig reads over which times quotas are measured.
 func limiterConfig(v config.Values) auth.LimiterConfig {
 	windows := func(prefix string) quota.Windows {
-		return quota.Windows{Count: int(v.Int(prefix + "quota.window.num")), Size: time.Duration(v.Int(prefix+"quota.window.size.seconds")) * time.Second}
+		return quota.Windows{Count: int(v.Int(prefix + "quota.window.num")),
+			Size: time.Duration(v.Int(prefix+"quota.window.size.seconds")) * time.Second}
 	}
 	return auth.LimiterConfig{Windows: windows(""), Mutations: windows("controller.")}
 }

@@ -14,17 +14,28 @@ var (
 	metricLinks     = desc("hawser_link_state", "1 for the state that a link is in.", "link", "state", "error")
 	metricTasks     = desc("hawser_link_task_state", "1 for the state that a link's task is in.", "link", "task", "state")
 	metricTaskError = desc("hawser_link_task_error", "1 for each reason that a link's task gives for its state.", "link", "task", "code")
-	metricFetches   = desc("hawser_link_fetch_seconds", "Fetches from the source that brought records, from the request to the whole answer.", "link")
-	metricLent      = desc("hawser_link_lent_connections", "Connections of a link with two halves that one of them opened for the other one to ask over: waiting to be needed, and in_use.", "link", "use")
-	metricMirrors   = desc("hawser_mirror_state", "1 for the status that a mirror topic is in.", "link", "topic", "state", "error")
-	metricObstacle  = desc("hawser_mirror_transition_error", "1 for each reason that keeps a mirror topic from the state it was ordered into.", "link", "topic", "code")
-	metricLag       = desc("hawser_mirror_lag_records", "Records that the source had when it was last heard and the mirror has not synced yet.", "link", "topic", "partition")
-	metricLagTime   = desc("hawser_mirror_lag_seconds", "How long ago the oldest record that the mirror has not synced yet was first seen at the source; 0 where nothing is missing.", "link", "topic", "partition")
-	metricRPO       = desc("hawser_mirror_rpo_seconds", "Now minus the last moment at which all that the source had then is synced here: what a failover now could lose. It grows while the source is silent, also over restarts; +Inf until the mirror was level once.", "link", "topic", "partition")
-	metricFetched   = desc("hawser_mirror_fetched_bytes_total", "Bytes of record batches taken over from the source since the partition's fetching began.", "link", "topic", "partition")
-	metricSourceEnd = desc("hawser_mirror_source_end_offset", "The source's high watermark when it was last heard, exclusive.", "link", "topic", "partition")
-	metricRecopy    = desc("hawser_mirror_recopy_partitions", "Partitions of a mirror that are still to be copied from its source again, as deletions may be missing.", "link", "topic")
-	metricLost      = desc("hawser_mirror_lost_records_total", "Records that the source removed before they were mirrored.", "link", "topic", "partition")
+	metricFetches   = desc("hawser_link_fetch_seconds", "Fetches from the source that brought records, from the request to the "+
+		"whole answer.", "link")
+	metricLent = desc("hawser_link_lent_connections", "Connections of a link with two halves that one of them opened for the "+
+		"other one to ask over: waiting to be needed, and in_use.", "link", "use")
+	metricMirrors  = desc("hawser_mirror_state", "1 for the status that a mirror topic is in.", "link", "topic", "state", "error")
+	metricObstacle = desc("hawser_mirror_transition_error",
+		"1 for each reason that keeps a mirror topic from the state it was ordered into.", "link", "topic", "code")
+	metricLag = desc("hawser_mirror_lag_records", "Records that the source had when it was last heard and the mirror has not "+
+		"synced yet.", "link", "topic", "partition")
+	metricLagTime = desc("hawser_mirror_lag_seconds", "How long ago the oldest record that the mirror has not synced yet was "+
+		"first seen at the source; 0 where nothing is missing.", "link", "topic", "partition")
+	metricRPO = desc("hawser_mirror_rpo_seconds", "Now minus the last moment at which all that the source had then is synced "+
+		"here: what a failover now could lose. It grows while the source is silent, also over restarts; +Inf until the mirror was "+
+		"level once.", "link", "topic", "partition")
+	metricFetched = desc("hawser_mirror_fetched_bytes_total",
+		"Bytes of record batches taken over from the source since the partition's fetching began.", "link", "topic", "partition")
+	metricSourceEnd = desc("hawser_mirror_source_end_offset", "The source's high watermark when it was last heard, exclusive.",
+		"link", "topic", "partition")
+	metricRecopy = desc("hawser_mirror_recopy_partitions",
+		"Partitions of a mirror that are still to be copied from its source again, as deletions may be missing.", "link", "topic")
+	metricLost = desc("hawser_mirror_lost_records_total", "Records that the source removed before they were mirrored.",
+		"link", "topic", "partition")
 )
 
 // linkCollector turns what the links know into metrics at the moment of a scrape.
@@ -32,7 +43,8 @@ type linkCollector struct{ links *link.Links }
 
 // Describe implements prometheus.Collector.
 func (c linkCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{metricLinks, metricTasks, metricTaskError, metricFetches, metricLent, metricMirrors, metricObstacle, metricLag, metricLagTime, metricRPO, metricFetched, metricSourceEnd, metricRecopy, metricLost} {
+	for _, d := range []*prometheus.Desc{metricLinks, metricTasks, metricTaskError, metricFetches, metricLent, metricMirrors,
+		metricObstacle, metricLag, metricLagTime, metricRPO, metricFetched, metricSourceEnd, metricRecopy, metricLost} {
 		out <- d
 	}
 }

@@ -77,9 +77,12 @@ func (t *topics) withholdMissing(img *meta.Image, found []kafka.PartitionID) {
 			path := filepath.Join(t.b.cfg.Dir, "data", state.LogID(part).String())
 			switch {
 			case state.Role == meta.RoleOpen, state.Role == meta.RoleFrozen && used:
-				t.b.owner.Withhold(part, fmt.Errorf("its directory %s is gone, and its records with it: put it back and restart the broker; to go on without the records, make it an empty directory and restart, or delete the topic", path))
+				t.b.owner.Withhold(part,
+					fmt.Errorf("its directory %s is gone, and its records with it: put it back and restart the broker; to go on without the "+
+						"records, make it an empty directory and restart, or delete the topic", path))
 			case used || state.Role == meta.RoleMirror && state.Generation > 0:
-				t.b.log.Error("the directory of a mirror's partition is gone: it is copied from the source again", "topic", topic.Name, "partition", n, "directory", path)
+				t.b.log.Error("the directory of a mirror's partition is gone: it is copied from the source again", "topic", topic.Name,
+					"partition", n, "directory", path)
 			}
 		}
 	}

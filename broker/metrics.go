@@ -14,7 +14,8 @@ import (
 // data path counts for it.
 func (b *Broker) metricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{b}, linkCollector{b.links}, b.cleaner)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		&collector{b}, linkCollector{b.links}, b.cleaner)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
@@ -46,7 +47,9 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{metricUp, metricTopics, metricPartitions, metricUnsynced, metricLogBytes, metricLogEnd, metricConns, metricRequests, metricBusy, metricThrottle, metricBytes, metricProduce, metricFetch, metricSyncs, metricEvents, metricBuild} {
+	for _, d := range []*prometheus.Desc{metricUp, metricTopics, metricPartitions, metricUnsynced, metricLogBytes, metricLogEnd,
+		metricConns, metricRequests, metricBusy, metricThrottle, metricBytes, metricProduce, metricFetch, metricSyncs, metricEvents,
+		metricBuild} {
 		out <- d
 	}
 }

@@ -74,7 +74,8 @@ func (m *mirrors) ValidateOrder(ctx context.Context, topic kafka.TopicID, order 
 func (m *mirrors) give(ctx context.Context, topic kafka.TopicID, order string, validateOnly bool) error {
 	verb, ok := verbs[order]
 	if !ok {
-		return kafka.Errorf(kafka.InvalidConfig, "%s=%s is no order; it must be one of %s", handler.MirrorOrderConfig, order, strings.Join(slices.Sorted(maps.Keys(verbs)), ", "))
+		return kafka.Errorf(kafka.InvalidConfig, "%s=%s is no order; it must be one of %s", handler.MirrorOrderConfig, order,
+			strings.Join(slices.Sorted(maps.Keys(verbs)), ", "))
 	}
 	info, live, ok := m.of(topic)
 	if verb == link.TruncateAndRestore && !live {
@@ -170,7 +171,8 @@ func (m *mirrors) ReadOnly(topic kafka.TopicID) error {
 	if !ok || !live {
 		return nil
 	}
-	return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is a read-only mirror of '%s' over link '%s'; promote it or fail it over first.", info.Topic, info.SourceTopic, info.Link)
+	return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' is a read-only mirror of '%s' over link '%s'; promote it or fail it over "+
+		"first.", info.Topic, info.SourceTopic, info.Link)
 }
 
 // CheckConfigs implements handler.Mirrors.

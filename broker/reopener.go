@@ -51,7 +51,8 @@ func (b *Broker) openReopener(context.Context) error {
 func (b *Broker) retryCoordinators(ctx context.Context) {
 	err := errors.Join(b.groups.Retry(ctx), b.txns.Retry(ctx))
 	// As after the first reading: ids that only these logs know must not be handed out again (rule P3).
-	err = errors.Join(err, b.raiseProducerIDs(ctx), b.meta.RaiseProducerIDs(ctx, b.txns.HighestProducer(b.meta.Image().Cluster.ProducerPrefix)))
+	err = errors.Join(err, b.raiseProducerIDs(ctx),
+		b.meta.RaiseProducerIDs(ctx, b.txns.HighestProducer(b.meta.Image().Cluster.ProducerPrefix)))
 	if err != nil && ctx.Err() == nil {
 		b.log.Error("coordinators are not read again", "error", err)
 	}

@@ -43,7 +43,8 @@ func Run(ctx context.Context, cfg Config, stderr io.Writer) error {
 	if http == "" {
 		http = "none"
 	}
-	fmt.Fprintf(stderr, "hawser ready kafka=%s http=%s cluster=%s node=%d version=%s advertised=%s\n", b.KafkaAddress(), http, b.ClusterID(), cfg.NodeID, cfg.Version, b.kafka.Advertised(b.first))
+	fmt.Fprintf(stderr, "hawser ready kafka=%s http=%s cluster=%s node=%d version=%s advertised=%s\n", b.KafkaAddress(), http,
+		b.ClusterID(), cfg.NodeID, cfg.Version, b.kafka.Advertised(b.first))
 	var failed error
 	reason := "it was asked to"
 	select {

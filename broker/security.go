@@ -134,7 +134,8 @@ func (b *Broker) secure(l *handler.Listener, protocol string) error {
 }
 
 func trustStore(text func(name string) string) stores.Store {
-	return stores.Store{Certificates: text("ssl.truststore.certificates"), Location: text("ssl.truststore.location"), Password: text("ssl.truststore.password")}
+	return stores.Store{Certificates: text("ssl.truststore.certificates"), Location: text("ssl.truststore.location"),
+		Password: text("ssl.truststore.password")}
 }
 
 // metaTLS is the TLS of the external etcd; nil for plaintext.
@@ -151,7 +152,8 @@ func (b *Broker) metaTLS() (*tls.Config, error) {
 		}
 		made.RootCAs = roots
 	}
-	own := stores.Store{Location: text("ssl.keystore.location"), Password: text("ssl.keystore.password"), KeyPassword: text("ssl.key.password")}
+	own := stores.Store{Location: text("ssl.keystore.location"), Password: text("ssl.keystore.password"),
+		KeyPassword: text("ssl.key.password")}
 	if !own.Given() {
 		return made, nil
 	}
@@ -196,8 +198,9 @@ func (b *Broker) tokensOf(v config.Values, listener string) (*auth.Tokens, error
 	c := auth.TokenConfig{
 		URL: text("sasl.oauthbearer.jwks.endpoint.url"),
 		JWKS: auth.JWKSConfig{
-			Refresh: millis("sasl.oauthbearer.jwks.endpoint.refresh.ms"),
-			Backoff: millis("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"), BackoffMax: millis("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
+			Refresh:    millis("sasl.oauthbearer.jwks.endpoint.refresh.ms"),
+			Backoff:    millis("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"),
+			BackoffMax: millis("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
 		},
 		Issuer:     text("sasl.oauthbearer.expected.issuer"),
 		Skew:       1000 * millis("sasl.oauthbearer.clock.skew.seconds"),

@@ -272,7 +272,8 @@ const mostPartitions = 10_000
 
 func checkCount(count int32) error {
 	if count > mostPartitions {
-		return kafka.Errorf(kafka.InvalidPartitions, "A topic may have %d partitions at most, not %d: spread the records over several topics.", mostPartitions, count)
+		return kafka.Errorf(kafka.InvalidPartitions, "A topic may have %d partitions at most, not %d: spread the records over several "+
+			"topics.", mostPartitions, count)
 	}
 	return nil
 }
@@ -293,7 +294,8 @@ func (t *topics) Grow(ctx context.Context, id kafka.TopicID, count int32) error 
 			return nil, errNoTopic
 		}
 		if count <= topic.Partitions {
-			return nil, kafka.Errorf(kafka.InvalidPartitions, "Topic currently has %d partitions, which is not fewer than the requested %d.", topic.Partitions, count)
+			return nil, kafka.Errorf(kafka.InvalidPartitions, "Topic currently has %d partitions, which is not fewer than the requested %d.",
+				topic.Partitions, count)
 		}
 		wider := *topic
 		wider.Partitions = count
@@ -381,7 +383,8 @@ func (t *topics) internalSpec(spec handler.NewTopic) (handler.NewTopic, error) {
 	maps.Copy(configs, spec.Configs)
 	switch {
 	case spec.Partitions != count:
-		return spec, kafka.Errorf(kafka.InvalidPartitions, "Topic '%s' is internal and has %d partitions, not %d: that is set by %s before the broker starts.", spec.Name, count, spec.Partitions, key)
+		return spec, kafka.Errorf(kafka.InvalidPartitions, "Topic '%s' is internal and has %d partitions, not %d: that is set by %s "+
+			"before the broker starts.", spec.Name, count, spec.Partitions, key)
 	case configs["cleanup.policy"] != "compact":
 		return spec, kafka.Errorf(kafka.InvalidConfig, "Topic '%s' is internal: its cleanup.policy is compact.", spec.Name)
 	}

@@ -74,7 +74,8 @@ func (t transactions) InitProducerID(ctx context.Context, _ group.Client, rq *km
 	return t.txns.InitProducerID(ctx, rq)
 }
 
-func (t transactions) AddPartitionsToTxn(ctx context.Context, _ group.Client, rq *kmsg.AddPartitionsToTxnRequest) *kmsg.AddPartitionsToTxnResponse {
+func (t transactions) AddPartitionsToTxn(ctx context.Context, _ group.Client,
+	rq *kmsg.AddPartitionsToTxnRequest) *kmsg.AddPartitionsToTxnResponse {
 	return t.txns.AddPartitionsToTxn(ctx, rq)
 }
 
@@ -102,11 +103,13 @@ func (t transactions) ListTransactions(ctx context.Context, rq *kmsg.ListTransac
 	return t.txns.ListTransactions(ctx, rq)
 }
 
-func (t transactions) Enlist(ctx context.Context, transactionalID string, partitions []kafka.TopicPartition, id kafka.ProducerID, epoch int16) error {
+func (t transactions) Enlist(ctx context.Context, transactionalID string, partitions []kafka.TopicPartition, id kafka.ProducerID,
+	epoch int16) error {
 	return t.txns.Enlist(ctx, transactionalID, partitions, id, epoch)
 }
 
-func (t transactions) Confirm(ctx context.Context, transactionalID string, tp kafka.TopicPartition, id kafka.ProducerID, epoch int16, mode handler.Enlist) error {
+func (t transactions) Confirm(ctx context.Context, transactionalID string, tp kafka.TopicPartition, id kafka.ProducerID,
+	epoch int16, mode handler.Enlist) error {
 	how := txn.EnlistBefore
 	if mode == handler.EnlistImplicit {
 		how = txn.EnlistImplicit

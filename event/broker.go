@@ -49,7 +49,8 @@ func (e TopicCreated) String() string {
 }
 
 func (e TopicCreated) Line() Line {
-	return line("topic_created", slog.LevelInfo).of("", e.Topic).with(slog.String("topic_id", e.ID), slog.Int64("partitions", int64(e.Partitions)))
+	return line("topic_created", slog.LevelInfo).of("", e.Topic).with(slog.String("topic_id", e.ID),
+		slog.Int64("partitions", int64(e.Partitions)))
 }
 
 // TopicDeleted says that a topic was deleted.
@@ -104,12 +105,16 @@ type RecoveryFound struct {
 
 func (e RecoveryFound) String() string {
 	if e.StartLost {
-		return fmt.Sprintf("The checkpoint of log %s-%d was lost or damaged and is made anew up to offset %d: records of its oldest segment that had been deleted can be read again, and %d bytes that were not synced were cut off.", e.Topic, e.Partition, e.Offset, e.TornBytes)
+		return fmt.Sprintf("The checkpoint of log %s-%d was lost or damaged and is made anew up to offset %d: records of its oldest "+
+			"segment that had been deleted can be read again, and %d bytes that were not synced were cut off.", e.Topic, e.Partition,
+			e.Offset, e.TornBytes)
 	}
 	if e.TornBytes == 0 {
-		return fmt.Sprintf("Log %s-%d was not closed in order and was recovered up to offset %d: nothing was lost.", e.Topic, e.Partition, e.Offset)
+		return fmt.Sprintf("Log %s-%d was not closed in order and was recovered up to offset %d: nothing was lost.", e.Topic, e.Partition,
+			e.Offset)
 	}
-	return fmt.Sprintf("Log %s-%d was recovered up to offset %d: %d bytes that were not synced were cut off.", e.Topic, e.Partition, e.Offset, e.TornBytes)
+	return fmt.Sprintf("Log %s-%d was recovered up to offset %d: %d bytes that were not synced were cut off.", e.Topic, e.Partition,
+		e.Offset, e.TornBytes)
 }
 
 func (e RecoveryFound) Line() Line {

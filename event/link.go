@@ -66,7 +66,8 @@ func (e LinkStateChanged) Line() Line {
 	if e.Code != "" && e.Code != "NO_ERROR" {
 		level = slog.LevelWarn
 	}
-	return line("link_state_changed", level).of(e.Link, "").with(slog.String("from", e.From), slog.String("to", e.To), slog.String("code", e.Code))
+	return line("link_state_changed", level).of(e.Link, "").with(slog.String("from", e.From), slog.String("to", e.To),
+		slog.String("code", e.Code))
 }
 
 // TaskStateChanged says that a task of a link is seen in another state.
@@ -113,7 +114,8 @@ func (e MirrorStateChanged) Line() Line {
 	if e.Code != "" {
 		level = slog.LevelWarn
 	}
-	return line("mirror_state_changed", level).of(e.Link, e.Topic).with(slog.String("from", e.From), slog.String("to", e.To), slog.String("code", e.Code))
+	return line("mirror_state_changed", level).of(e.Link, e.Topic).with(slog.String("from", e.From), slog.String("to", e.To),
+		slog.String("code", e.Code))
 }
 
 // MirrorFault says that a partition of a mirror cannot go on for now.
@@ -177,12 +179,14 @@ type RecordsLost struct {
 }
 
 func (e RecordsLost) String() string {
-	return fmt.Sprintf("Mirror %s-%d misses %d records: it was to go on at offset %d, and the source's log starts at %d. The source removed them before they were mirrored.",
+	return fmt.Sprintf("Mirror %s-%d misses %d records: it was to go on at offset %d, and the source's log starts at %d. The "+
+		"source removed them before they were mirrored.",
 		e.Topic, e.Partition, e.Records, e.Offset, e.Offset+kafka.Offset(e.Records))
 }
 
 func (e RecordsLost) Line() Line {
-	return line("records_lost", slog.LevelWarn).of(e.Link, e.Topic).in(e.Partition).at(e.Offset, kafka.NoEpoch).with(slog.Int64("records", e.Records), slog.Int64("new_start", int64(e.Offset)+e.Records))
+	return line("records_lost", slog.LevelWarn).of(e.Link, e.Topic).in(e.Partition).at(e.Offset,
+		kafka.NoEpoch).with(slog.Int64("records", e.Records), slog.Int64("new_start", int64(e.Offset)+e.Records))
 }
 
 func because(text string) string {

@@ -20,7 +20,8 @@ func (ls *Links) answerACLs(_ context.Context, q question) ([]byte, error) {
 		}
 	}
 	if len(answer.Keys) > peer.ACLsMax {
-		return nil, kafka.Errorf(kafka.PolicyViolation, "Cluster %s has copied %d ACLs, of which at most %d can be told: narrow acl.filters there.",
+		return nil, kafka.Errorf(kafka.PolicyViolation, "Cluster %s has copied %d ACLs, of which at most %d can be told: narrow "+
+			"acl.filters there.",
 			q.img.Cluster.ID, len(answer.Keys), peer.ACLsMax)
 	}
 	slices.SortFunc(answer.Keys, func(a, b kafka.TopicID) int { return bytes.Compare(a[:], b[:]) })

@@ -117,7 +117,8 @@ func (a *arrivals) dial(ctx context.Context, _, address string) (net.Conn, error
 		case <-ctx.Done():
 			w.giveUp()
 			a.giveBack()
-			return nil, &source.Error{Class: source.Timeout, Err: errors.New("the other cluster has offered a connection, but it did not become ready"),
+			return nil, &source.Error{Class: source.Timeout,
+				Err:  errors.New("the other cluster has offered a connection, but it did not become ready"),
 				Hint: "See the link_error of the other half of the link."}
 		}
 	}
@@ -127,7 +128,8 @@ func (a *arrivals) reserve() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.lent >= lentMax {
-		return &source.Error{Class: source.Other, Err: fmt.Errorf("%d connections of the other cluster are in use", a.lent), Hint: "Lower num.cluster.link.fetchers."}
+		return &source.Error{Class: source.Other, Err: fmt.Errorf("%d connections of the other cluster are in use", a.lent),
+			Hint: "Lower num.cluster.link.fetchers."}
 	}
 	a.lent++
 	return nil
@@ -166,7 +168,8 @@ func (a *arrivals) connect(ctx context.Context, m peer.ConnectRequest) ([]byte, 
 	case w == nil:
 		return nil, nil, kafka.Errorf(kafka.InvalidRequest, "Nobody waits for this connection any longer.")
 	case m.Phase == peer.Failed:
-		w.deliver(arrived{last: true, err: &source.Error{Class: classNamed(m.Code), Err: errors.New("the other cluster cannot connect the link to itself: " + m.Words),
+		w.deliver(arrived{last: true, err: &source.Error{Class: classNamed(m.Code),
+			Err:  errors.New("the other cluster cannot connect the link to itself: " + m.Words),
 			Hint: "Put the local. configs of the link's other half right."}})
 		return nil, nil, nil
 	}
@@ -248,7 +251,8 @@ func (ls *Links) Connect(ctx context.Context, _ string, rq *peer.Request) ([]byt
 		return nil, nil, err
 	}
 	if half := ls.halfOf(q.link); half.Connection != peer.Inbound {
-		return nil, nil, kafka.Errorf(kafka.InvalidRequest, "Cluster link '%s' of cluster %s has %s=%s: it dials itself and takes no connections.", half.Name, q.img.Cluster.ID, keyConnection, half.Connection)
+		return nil, nil, kafka.Errorf(kafka.InvalidRequest, "Cluster link '%s' of cluster %s has %s=%s: it dials itself and takes no "+
+			"connections.", half.Name, q.img.Cluster.ID, keyConnection, half.Connection)
 	}
 	m, err := peer.DecodeConnectRequest(rq.Body)
 	if err != nil {

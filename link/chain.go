@@ -93,7 +93,8 @@ func (r *running) refuseLoop(ctx context.Context, name, source string, configs m
 		return loop(chain.Hops, own, name)
 	}
 	if chain.Open != "" {
-		r.ls.env.Logger.Warn("where a new mirror's source topic comes from is not known to its end", "link", r.name, "topic", name, "why", chain.Open)
+		r.ls.env.Logger.Warn("where a new mirror's source topic comes from is not known to its end", "link", r.name, "topic", name,
+			"why", chain.Open)
 	}
 	return nil
 }
@@ -123,7 +124,8 @@ func (ls *Links) answerMirrors(_ context.Context, q question) ([]byte, error) {
 	var answer peer.MirrorsAnswer
 	for _, rec := range q.img.Mirrors {
 		topic, link := q.img.Topics[rec.Topic], q.img.Links[rec.Link]
-		if topic == nil || link == nil || link.RemoteClusterID != q.Caller || q.link != nil && link.ID != q.link.ID || topic.Name <= m.After || !newTopicMirror(rec, topic).state.Follows() {
+		if topic == nil || link == nil || link.RemoteClusterID != q.Caller || q.link != nil && link.ID != q.link.ID ||
+			topic.Name <= m.After || !newTopicMirror(rec, topic).state.Follows() {
 			continue
 		}
 		answer.Mirrors = append(answer.Mirrors, peer.Mirrored{Topic: topic.Name, Source: rec.SourceTopic, SourceID: rec.SourceTopicID})

@@ -120,7 +120,8 @@ func (ls *Links) TryConfigs(ctx context.Context, name string, changes []AlterCon
 // sameWay reports that two sets of configs lead to the other cluster in the same way.
 func sameWay(a, b map[string]string) bool {
 	leads := func(name string) bool {
-		return name == keyBootstrap || name == keyAddressMap || strings.HasPrefix(name, "security.") || strings.HasPrefix(name, "sasl.") || strings.HasPrefix(name, "ssl.")
+		return name == keyBootstrap || name == keyAddressMap || strings.HasPrefix(name, "security.") ||
+			strings.HasPrefix(name, "sasl.") || strings.HasPrefix(name, "ssl.")
 	}
 	differs := func(a, b map[string]string) bool {
 		for name, value := range a {

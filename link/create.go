@@ -53,7 +53,8 @@ func (ls *Links) Create(ctx context.Context, spec CreateSpec) (Info, error) {
 	if err != nil {
 		return Info{}, internal("store the link", err)
 	}
-	ls.env.Events.Emit(event.LinkCreated{Link: rec.Name, ID: rec.ID.String(), Mode: orDefault(set, keyMode, peer.Destination), RemoteClusterID: deal.remote})
+	ls.env.Events.Emit(event.LinkCreated{Link: rec.Name, ID: rec.ID.String(), Mode: orDefault(set, keyMode, peer.Destination),
+		RemoteClusterID: deal.remote})
 	ls.follow(ls.env.Metadata.Image())
 	return ls.info(ls.env.Metadata.Image(), rec), nil
 }
@@ -123,7 +124,8 @@ func checkFeatures(set map[string]string) error {
 // free says that a link's name, id or prefix is taken.
 func free(img *meta.Image, name string, id kafka.TopicID, prefix string) error {
 	if _, is := img.LinkIDs[name]; is {
-		return &Error{Kind: Exists, Text: fmt.Sprintf("Cluster link '%s' already exists.", name), Hint: "Choose another name, or change that link's configs."}
+		return &Error{Kind: Exists, Text: fmt.Sprintf("Cluster link '%s' already exists.", name),
+			Hint: "Choose another name, or change that link's configs."}
 	}
 	if old := img.Links[id]; old != nil {
 		return &Error{Kind: Exists, Text: fmt.Sprintf("Cluster link '%s' already has the id %s.", old.Name, id)}
@@ -133,7 +135,8 @@ func free(img *meta.Image, name string, id kafka.TopicID, prefix string) error {
 	}
 	for _, other := range img.Links {
 		if prefixOf(other.Configs) == prefix {
-			return badRequest("The prefix '%s' already exists on cluster link '%s'. Choose another, so that two links do not want the same topic.", prefix, other.Name)
+			return badRequest("The prefix '%s' already exists on cluster link '%s'. Choose another, so that two links do not want the "+
+				"same topic.", prefix, other.Name)
 		}
 	}
 	return nil
@@ -231,13 +234,14 @@ func (ls *Links) deleteSome(ctx context.Context, name string) (more bool, err er
 // have, which the link's own is one of.
 const mirrorsAtOnce = 25
 
-// withOrigin is a topic that keeps what its mirror's record says of where its log came from (rule T4). A source that has no topic ids cannot be
-// told from another one of its name.
+// withOrigin is a topic that keeps what its mirror's record says of where its log came from (rule T4). A source that
+// has no topic ids cannot be told from another one of its name.
 func withOrigin(topic *meta.Topic, m *meta.Mirror, cluster string) *meta.Topic {
 	kept := *topic
 	kept.Origin = nil
 	if !m.SourceTopicID.IsZero() && cluster != "" {
-		kept.Origin = &meta.Origin{Cluster: cluster, Topic: m.SourceTopicID, Name: m.SourceTopic, StoppedMs: m.StateMs, Withdrawn: m.Withdrawn, Kin: m.Kin}
+		kept.Origin = &meta.Origin{Cluster: cluster, Topic: m.SourceTopicID, Name: m.SourceTopic, StoppedMs: m.StateMs,
+			Withdrawn: m.Withdrawn, Kin: m.Kin}
 	}
 	return &kept
 }
@@ -289,7 +293,8 @@ func (ls *Links) stopAll(ctx context.Context, rec *meta.Link) error {
 		}
 	})
 	if left := liveNames(ls.env.Metadata.Image(), rec.ID); len(left) > 0 {
-		return &Error{Kind: InUse, Text: fmt.Sprintf("Cluster link '%s' is not deleted: mirrors are still being failed over: %s.", rec.Name, some(left)), Hint: "Delete it again when they are STOPPED."}
+		return &Error{Kind: InUse, Text: fmt.Sprintf("Cluster link '%s' is not deleted: mirrors are still being failed over: %s.",
+			rec.Name, some(left)), Hint: "Delete it again when they are STOPPED."}
 	}
 	return nil
 }

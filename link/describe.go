@@ -252,7 +252,8 @@ func mirrorNamed(img *meta.Image, link *meta.Link, topic string) (topicMirror, e
 	id, is := img.TopicIDs[topic]
 	rec := img.Mirrors[id]
 	if !is || rec == nil || rec.Link != link.ID || img.Topics[id] == nil {
-		return topicMirror{}, &Error{Kind: NotFound, Code: string(mirror.UnknownTopicOrPartition), Text: "Topic '" + topic + "' is not a mirror topic of cluster link '" + link.Name + "'.",
+		return topicMirror{}, &Error{Kind: NotFound, Code: string(mirror.UnknownTopicOrPartition), Text: "Topic '" + topic +
+			"' is not a mirror topic of cluster link '" + link.Name + "'.",
 			Hint: "'hawser mirror list' and GET …/links/-/mirrors show the mirror topics of all links."}
 	}
 	return newTopicMirror(rec, img.Topics[id]), nil

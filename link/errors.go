@@ -35,7 +35,8 @@ func kafkaReason(err error) mirror.Reason {
 		return mirror.Timeout
 	case kafka.NonEmptyGroup:
 		return mirror.ConsumerGroupInUse
-	case kafka.NetworkException, kafka.CoordinatorNotAvailable, kafka.CoordinatorLoadInProgress, kafka.NotCoordinator, kafka.LeaderNotAvailable, kafka.NotLeaderForPartition:
+	case kafka.NetworkException, kafka.CoordinatorNotAvailable, kafka.CoordinatorLoadInProgress, kafka.NotCoordinator,
+		kafka.LeaderNotAvailable, kafka.NotLeaderForPartition:
 		return mirror.SourceUnreachable
 	}
 	return mirror.InternalError

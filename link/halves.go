@@ -60,11 +60,13 @@ func (ls *Links) agree(ctx context.Context, spec CreateSpec, set map[string]stri
 	mode, inbound := orDefault(set, keyMode, peer.Destination), orDefault(set, keyConnection, peer.Outbound) == peer.Inbound
 	switch {
 	case inbound && spec.RemoteClusterID == "":
-		return deal, badRequest("A half with %s=%s does not dial, so it cannot find out who the other cluster is: give its id.", keyConnection, peer.Inbound)
+		return deal, badRequest("A half with %s=%s does not dial, so it cannot find out who the other cluster is: give its id.",
+			keyConnection, peer.Inbound)
 	case inbound && mode == peer.Bidirectional && spec.LinkID != "":
 		return deal, badRequest("Unexpected cluster link id. Should not be provided for bi-directional cluster link with inbound connections.")
 	case mode == peer.Source && !spec.Validate && spec.LinkID == "" && spec.RemoteClusterID == "":
-		return deal, badRequest("The id of a SOURCE half is that of its other half: let the link be validated, or give cluster_link_id or the other cluster's id.")
+		return deal, badRequest("The id of a SOURCE half is that of its other half: let the link be validated, or give " +
+			"cluster_link_id or the other cluster's id.")
 	case !inbound:
 		if deal, err = ls.reach(ctx, spec, set, deal); err != nil {
 			return deal, err
@@ -72,7 +74,8 @@ func (ls *Links) agree(ctx context.Context, spec CreateSpec, set map[string]stri
 	}
 	if deal.id.IsZero() {
 		deal.id = kafka.NewTopicID()
-		if half := (peer.LinkHalf{Name: spec.Name, Mode: mode, Connection: orDefault(set, keyConnection, peer.Outbound)}); half.TwoSided() && deal.remote != "" {
+		half := peer.LinkHalf{Name: spec.Name, Mode: mode, Connection: orDefault(set, keyConnection, peer.Outbound)}
+		if half.TwoSided() && deal.remote != "" {
 			deal.id = peer.LinkID(spec.Name, ls.env.Metadata.Image().Cluster.ID, deal.remote)
 		}
 	}
@@ -128,7 +131,8 @@ func eachBroker(ctx context.Context, src Source, answer source.Probe) error {
 		if b.Err != nil {
 			e := unreachable(fmt.Sprintf("reach broker %d of the source, which advertises %s", b.ID, b.Address), b.Err)
 			if e.Code != string(mirror.Authentication) {
-				e.Hint = "Every broker of the source must be reachable from here; where it advertises addresses that are not, set " + keyAddressMap + "."
+				e.Hint = "Every broker of the source must be reachable from here; where it advertises addresses that are not, set " +
+					keyAddressMap + "."
 			}
 			return e
 		}
@@ -229,7 +233,8 @@ func (r *running) greet(ctx context.Context, src Source, rec *meta.Link) error {
 		r.mu.Unlock()
 		found.problem = plan.Problem{Code: codeOf(err), Text: "The other cluster does not tell about its half of the link: " + err.Error()}
 	case answer.Half == nil:
-		found.problem = plan.Problem{Code: string(mirror.RemoteLinkNotFound), Text: fmt.Sprintf("Cluster %s has no cluster link '%s': create the other half there.", rec.RemoteClusterID, rec.Name)}
+		found.problem = plan.Problem{Code: string(mirror.RemoteLinkNotFound),
+			Text: fmt.Sprintf("Cluster %s has no cluster link '%s': create the other half there.", rec.RemoteClusterID, rec.Name)}
 	default:
 		if misfit := peer.Fit(r.ls.env.Metadata.Image().Cluster.ID, own.LinkHalf, *answer.Half); misfit != nil {
 			err = &errWrongCluster{"The halves of the link do not fit: " + misfit.Error() + "."}

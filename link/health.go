@@ -80,7 +80,8 @@ func (r *running) probe(ctx context.Context) {
 	now := r.contact
 	r.mu.Unlock()
 	if before.Reach != now.Reach {
-		r.ls.env.Events.Emit(event.LinkStateChanged{Link: r.name, From: health(before.Reach).String(), To: health(now.Reach).String(), Code: now.Problem.Code, Text: now.Problem.Text})
+		r.ls.env.Events.Emit(event.LinkStateChanged{Link: r.name, From: health(before.Reach).String(), To: health(now.Reach).String(),
+			Code: now.Problem.Code, Text: now.Problem.Text})
 		r.hurry()
 		for _, t := range r.tasks {
 			t.Poke()
@@ -116,11 +117,13 @@ func (r *running) sameCluster(ctx context.Context, rec *meta.Link, id string) er
 }
 
 func selfLink(own string) error {
-	return &errWrongCluster{fmt.Sprintf("Source cluster ID matches local cluster ID %s. Cannot create cluster link to self. Give the bootstrap servers of the other cluster.", own)}
+	return &errWrongCluster{fmt.Sprintf("Source cluster ID matches local cluster ID %s. Cannot create cluster link to self. Give "+
+		"the bootstrap servers of the other cluster.", own)}
 }
 
 func wrongCluster(want, got string) error {
-	return &errWrongCluster{fmt.Sprintf("The source's cluster ID is %s, but the link is to %s: bootstrap.servers leads to another cluster.", got, want)}
+	return &errWrongCluster{fmt.Sprintf("The source's cluster ID is %s, but the link is to %s: bootstrap.servers leads to another "+
+		"cluster.", got, want)}
 }
 
 // codeOf is the reason's name for an error of the source.

@@ -10,8 +10,9 @@ import (
 	"github.com/hawserio/hawser/meta"
 )
 
-// Which topics have one history. A mirror's log is its source's as far as it goes, and the source's may be that of a topic of a third cluster.
-// Each of them may be restored from the mirror once that is STOPPED, also where the clusters between are gone (rules T6, T10).
+// Which topics have one history. A mirror's log is its source's as far as it goes, and the source's may be that of a
+// topic of a third cluster. Each of them may be restored from the mirror once that is STOPPED, also where the clusters
+// between are gone (rules T6, T10).
 
 // kinOf lists the topics whose history is that of a topic of this cluster: what it mirrors or mirrored, and what is remembered beside.
 func kinOf(img *meta.Image, topic *meta.Topic) []meta.Kin {
@@ -65,8 +66,8 @@ func (ls *Links) answerKin(_ context.Context, q question) ([]byte, error) {
 	return answer.Encode(), nil
 }
 
-// askKin asks which topics' history is that of a topic of the other cluster. One that does not say is no error: nothing more is known then than
-// that topic itself.
+// askKin asks which topics' history is that of a topic of the other cluster. One that does not say is no error: nothing
+// more is known then than that topic itself.
 func (r *running) askKin(ctx context.Context, topic string, id kafka.TopicID) []meta.Kin {
 	if id.IsZero() || r.isForeign() {
 		return nil
@@ -101,8 +102,8 @@ func (r *running) isForeign() bool {
 	return r.src != nil && r.foreign == r.src
 }
 
-// learnKin asks the source of a mirror for its kin, where what is stored does not say that a topic is of them: a mirror that was made before its
-// source knew, or by an older version.
+// learnKin asks the source of a mirror for its kin, where what is stored does not say that a topic is of them: a mirror
+// that was made before its source knew, or by an older version.
 func (ls *Links) learnKin(ctx context.Context, img *meta.Image, topic *meta.Topic, wanted meta.Kin) []meta.Kin {
 	rec := img.Mirrors[topic.ID]
 	if rec == nil || slices.Contains(kinOf(img, topic), wanted) {
@@ -115,12 +116,14 @@ func (ls *Links) learnKin(ctx context.Context, img *meta.Image, topic *meta.Topi
 	return r.askKin(ctx, rec.SourceTopic, rec.SourceTopicID)
 }
 
-// rehomed is the record of a STOPPED mirror that becomes one of a topic of its kin, over another link: of what is to be restored from it. What it
-// mirrored before stays among its kin.
-func rehomed(img *meta.Image, topic *meta.Topic, rec *meta.Mirror, source meta.Kin, name string, link kafka.TopicID, kin []meta.Kin) (*meta.Mirror, error) {
+// rehomed is the record of a STOPPED mirror that becomes one of a topic of its kin, over another link: of what is to be
+// restored from it. What it mirrored before stays among its kin.
+func rehomed(img *meta.Image, topic *meta.Topic, rec *meta.Mirror, source meta.Kin, name string, link kafka.TopicID,
+	kin []meta.Kin) (*meta.Mirror, error) {
 	if rec.Turn != nil && (rec.Turn.Release || frozenFor(img, rec)) {
 		return nil, kafka.Errorf(kafka.ReassignmentInProgress,
-			"Topic '%s' has still to finish a reversal or restore with another cluster: try again in a moment, or once that cluster can be reached.", topic.Name)
+			"Topic '%s' has still to finish a reversal or restore with another cluster: try again in a moment, or once that cluster can "+
+				"be reached.", topic.Name)
 	}
 	next := *rec
 	remember(&next, rec)

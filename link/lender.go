@@ -130,7 +130,8 @@ func (l *lender) problem() plan.Problem {
 }
 
 func (l *lender) call(ctx context.Context, far *source.Held, m peer.ConnectRequest) (peer.ConnectAnswer, error) {
-	rq := &peer.Request{Ask: peer.Ask{Key: peer.Connect, Body: m.Encode()}, Link: l.link.ID, Caller: l.ls.env.Metadata.Image().Cluster.ID, Callee: l.link.RemoteClusterID}
+	rq := &peer.Request{Ask: peer.Ask{Key: peer.Connect, Body: m.Encode()}, Link: l.link.ID,
+		Caller: l.ls.env.Metadata.Image().Cluster.ID, Callee: l.link.RemoteClusterID}
 	body, err := far.Call(ctx, rq)
 	if err != nil || m.Phase != peer.Offer {
 		return peer.ConnectAnswer{}, err
@@ -288,7 +289,10 @@ func (r *running) tendLender(ctx context.Context) {
 
 // lends reports whether a half opens connections for the other one.
 func (ls *Links) lends(rec *meta.Link, other *peer.LinkHalf) bool {
-	half := peer.LinkHalf{Mode: orDefault(rec.Configs, keyMode, peer.Destination), Connection: orDefault(rec.Configs, keyConnection, peer.Outbound)}
+	half := peer.LinkHalf{
+		Mode:       orDefault(rec.Configs, keyMode, peer.Destination),
+		Connection: orDefault(rec.Configs, keyConnection, peer.Outbound),
+	}
 	return half.Lends(other)
 }
 

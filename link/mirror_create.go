@@ -53,7 +53,8 @@ func (ls *Links) CreateMirror(ctx context.Context, link string, spec MirrorSpec)
 		ls.env.Logger.Warn("new mirror is not open yet", "link", link, "topic", name, "error", err)
 	}
 	r.wake()
-	ls.env.Events.Emit(event.MirrorCreated{Link: link, Topic: name, SourceTopic: made.mirror.SourceTopic, Partitions: made.topic.Partitions, Auto: spec.Auto})
+	ls.env.Events.Emit(event.MirrorCreated{Link: link, Topic: name, SourceTopic: made.mirror.SourceTopic,
+		Partitions: made.topic.Partitions, Auto: spec.Auto})
 	info, err := ls.Mirror(link, name)
 	if err != nil {
 		return MirrorInfo{}, err
@@ -91,11 +92,13 @@ func (ls *Links) planMirror(ctx context.Context, link string, spec MirrorSpec) (
 	}
 	r := ls.runningOf(rec.ID)
 	if r == nil {
-		return nil, nil, nil, &Error{Kind: Internal, Code: string(mirror.InternalError), Text: "Cluster link '" + link + "' is not running yet.", Hint: "Try again."}
+		return nil, nil, nil, &Error{Kind: Internal, Code: string(mirror.InternalError), Text: "Cluster link '" + link +
+			"' is not running yet.", Hint: "Try again."}
 	}
 	set := r.settingsNow()
 	if set.mode == peer.Source {
-		return nil, nil, nil, badRequest("Cluster link '%s' is a SOURCE half, which holds no mirror topics: create them on its other half, on cluster %s.", link, rec.RemoteClusterID)
+		return nil, nil, nil, badRequest("Cluster link '%s' is a SOURCE half, which holds no mirror topics: create them on its other "+
+			"half, on cluster %s.", link, rec.RemoteClusterID)
 	}
 	if spec.SourceTopic == "" {
 		spec.SourceTopic = strings.TrimPrefix(spec.MirrorTopic, set.prefix)
@@ -120,7 +123,8 @@ func nameFree(img *meta.Image, name string) error {
 			Hint: "A mirror topic is always a new topic: delete the one that is there, or mirror over a link with a prefix."}
 	}
 	if other := collision(img, name); other != "" {
-		return &Error{Kind: BadRequest, Code: string(mirror.InvalidTopic), Text: fmt.Sprintf("Topic '%s' collides with existing topic '%s': they differ only in '.' and '_'.", name, other),
+		return &Error{Kind: BadRequest, Code: string(mirror.InvalidTopic),
+			Text: fmt.Sprintf("Topic '%s' collides with existing topic '%s': they differ only in '.' and '_'.", name, other),
 			Hint: "Mirror over a link with a prefix, or delete the topic that is there."}
 	}
 	return nil
@@ -149,7 +153,8 @@ func (r *running) readSource(ctx context.Context, set settings, spec MirrorSpec,
 	contact := r.contact
 	r.mu.Unlock()
 	if contact.Reach == plan.Misconfigured {
-		return nil, &Error{Kind: Unreachable, Code: contact.Problem.Code, Text: "The link cannot use its source: " + contact.Problem.Text, Hint: mirror.Explain(mirror.Reason(contact.Problem.Code)).Remedy}
+		return nil, &Error{Kind: Unreachable, Code: contact.Problem.Code, Text: "The link cannot use its source: " + contact.Problem.Text,
+			Hint: mirror.Explain(mirror.Reason(contact.Problem.Code)).Remedy}
 	}
 	topic, configs, err := askTopic(ctx, src, spec.SourceTopic)
 	if err != nil {
@@ -161,7 +166,8 @@ func (r *running) readSource(ctx context.Context, set settings, spec MirrorSpec,
 	synced, skipped := plan.Reconfigure(plan.ConfigFacts{Source: configs, Mirror: nil, Include: set.include, Check: here{r}.CheckConfig})
 	for _, s := range skipped {
 		if s.Vital {
-			return nil, &Error{Kind: BadRequest, Code: string(mirror.PolicyViolation), Text: fmt.Sprintf("The source topic has %s=%s, which this cluster does not take: %v.", s.Name, s.Value, s.Err)}
+			return nil, &Error{Kind: BadRequest, Code: string(mirror.PolicyViolation),
+				Text: fmt.Sprintf("The source topic has %s=%s, which this cluster does not take: %v.", s.Name, s.Value, s.Err)}
 		}
 		r.ls.env.Logger.Warn("config of the source topic is not taken here", "link", r.name, "topic", name, "config", s.Name, "error", s.Err)
 	}
@@ -175,7 +181,8 @@ func (r *running) readSource(ctx context.Context, set settings, spec MirrorSpec,
 	}
 	id, now := kafka.NewTopicID(), r.ls.env.Now().UnixMilli()
 	made := &newMirror{starts: starts}
-	made.topic = &meta.Topic{ID: id, Name: name, Partitions: topic.Partitions, ReplicationFactor: replicas, Configs: merged(spec.Configs, synced), CreatedMs: now}
+	made.topic = &meta.Topic{ID: id, Name: name, Partitions: topic.Partitions, ReplicationFactor: replicas,
+		Configs: merged(spec.Configs, synced), CreatedMs: now}
 	made.mirror = &meta.Mirror{
 		Topic: id, Link: r.id, SourceTopic: topic.Name, SourceTopicID: topic.ID, State: mirror.Active.String(), StateMs: now,
 		StartSpec: set.startSpec, Overrides: maps.Clone(spec.Configs), Kin: r.askKin(ctx, topic.Name, topic.ID),
@@ -216,10 +223,13 @@ func askTopic(ctx context.Context, src Source, name string) (source.Topic, map[s
 func topicError(name, right string, err error) error {
 	switch kafka.CodeOf(err) {
 	case kafka.UnknownTopicOrPartition, kafka.UnknownTopicID:
-		return &Error{Kind: NotFound, Code: string(mirror.UnknownTopicOrPartition), Text: "Topic '" + name + "' does not exist on the source cluster.",
+		return &Error{Kind: NotFound, Code: string(mirror.UnknownTopicOrPartition), Text: "Topic '" + name +
+			"' does not exist on the source cluster.",
 			Hint: "Check the name; a principal that may not DESCRIBE the topic is told the same.", Err: err}
 	case kafka.TopicAuthorizationFailed, kafka.ClusterAuthorizationFailed:
-		return &Error{Kind: Forbidden, Code: string(mirror.Authorization), Text: "Topic authorization failed on the source cluster for topic '" + name + "'.", Hint: "The link's principal must be allowed to " + right + ".", Err: err}
+		return &Error{Kind: Forbidden, Code: string(mirror.Authorization),
+			Text: "Topic authorization failed on the source cluster for topic '" + name + "'.",
+			Hint: "The link's principal must be allowed to " + right + ".", Err: err}
 	}
 	return unreachable("read the source topic '"+name+"'", err)
 }

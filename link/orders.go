@@ -45,7 +45,8 @@ func (ls *Links) Order(ctx context.Context, link string, verb Verb, topics []str
 	return ls.order(ctx, link, verb, topics, pattern, validateOnly, event)
 }
 
-func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []string, pattern string, validateOnly bool, event mirror.Event) ([]Outcome, error) {
+func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []string, pattern string, validateOnly bool,
+	event mirror.Event) ([]Outcome, error) {
 	img, rec, err := ls.named(link)
 	if err != nil {
 		return nil, err
@@ -61,7 +62,8 @@ func (ls *Links) order(ctx context.Context, link string, verb Verb, topics []str
 	}
 	o := &ordering{
 		ls: ls, link: rec, verb: verb, event: event, dry: validateOnly, outcomes: map[string]*Outcome{},
-		dead: map[kafka.TopicID]bool{}, withdrawn: map[kafka.TopicID]*WithdrawnPledge{}, restores: map[kafka.TopicID]*plannedRestore{}, strangers: map[string]bool{}, refusal: map[kafka.TopicID]error{},
+		dead: map[kafka.TopicID]bool{}, withdrawn: map[kafka.TopicID]*WithdrawnPledge{}, restores: map[kafka.TopicID]*plannedRestore{},
+		strangers: map[string]bool{}, refusal: map[kafka.TopicID]error{},
 	}
 	o.judge(ctx, img, names)
 	if !validateOnly && len(o.ids) > 0 {
@@ -223,7 +225,8 @@ func (o *ordering) allowed(m topicMirror) error {
 	switch o.event {
 	case mirror.ReverseAsked, mirror.RestoreAsked:
 		if !bidirectional {
-			return fmt.Errorf("The order %s needs a BIDIRECTIONAL link; cluster link '%s' is not one, and a link's mode never changes: create a new link.", o.verb, o.link.Name)
+			return fmt.Errorf("The order %s needs a BIDIRECTIONAL link; cluster link '%s' is not one, and a link's mode never changes: "+
+				"create a new link.", o.verb, o.link.Name)
 		}
 	}
 	if !m.state.Live() && o.event != mirror.RestoreAsked && !o.withdraws(m) {
@@ -231,7 +234,8 @@ func (o *ordering) allowed(m topicMirror) error {
 		if o.event == mirror.FailoverAsked && m.rec.Pledge != nil {
 			return errors.New(already + " " + sideFacts(m).Bound())
 		}
-		return errors.New(already + " It is an ordinary topic now: delete it and create the mirror again, or order truncate-and-restore over a BIDIRECTIONAL link.")
+		return errors.New(already + " It is an ordinary topic now: delete it and create the mirror again, or order " +
+			"truncate-and-restore over a BIDIRECTIONAL link.")
 	}
 	if err := o.refusal[m.topic.ID]; err != nil {
 		return err
@@ -334,7 +338,8 @@ func (o *ordering) store(ctx context.Context) error {
 		}
 		return internal("store the order", err)
 	}
-	o.ls.env.Logger.Info("order stored", "link", o.link.Name, "order", string(o.verb), "topics", len(o.ids), "first", strings.Join(o.firstNames(), ","))
+	o.ls.env.Logger.Info("order stored", "link", o.link.Name, "order", string(o.verb), "topics", len(o.ids),
+		"first", strings.Join(o.firstNames(), ","))
 	return nil
 }
 

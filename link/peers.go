@@ -107,15 +107,18 @@ func (ls *Links) questionOf(rq *peer.Request) (question, error) {
 	q.link = q.img.Links[rq.Link]
 	switch {
 	case q.link == nil && row.Half == peer.WithHalf:
-		return q, kafka.Errorf(kafka.ResourceNotFound, "Cluster %s has no cluster link with the id %s: create its half of the link.", q.img.Cluster.ID, rq.Link)
+		return q, kafka.Errorf(kafka.ResourceNotFound, "Cluster %s has no cluster link with the id %s: create its half of the link.",
+			q.img.Cluster.ID, rq.Link)
 	case q.link != nil && q.link.RemoteClusterID != "" && q.link.RemoteClusterID != rq.Caller:
-		return q, kafka.Errorf(kafka.InconsistentClusterID, "Cluster link '%s' of cluster %s is linked with cluster %s, not with %s.", q.link.Name, q.img.Cluster.ID, q.link.RemoteClusterID, rq.Caller)
+		return q, kafka.Errorf(kafka.InconsistentClusterID, "Cluster link '%s' of cluster %s is linked with cluster %s, not with %s.",
+			q.link.Name, q.img.Cluster.ID, q.link.RemoteClusterID, rq.Caller)
 	}
 	return q, nil
 }
 
 func malformed(err error) error {
-	return kafka.Errorf(kafka.InvalidRequest, "The other cluster does not understand the message: %v. Both should run the same version of hawser.", err)
+	return kafka.Errorf(kafka.InvalidRequest, "The other cluster does not understand the message: %v. Both should run the same "+
+		"version of hawser.", err)
 }
 
 // self is what this cluster says of itself.
@@ -131,8 +134,9 @@ func (ls *Links) halfOf(rec *meta.Link) ownHalf {
 	}
 	return ownHalf{peer.LinkHalf{
 		Groups: groups,
-		Name:   rec.Name, ID: rec.ID, Mode: orDefault(rec.Configs, keyMode, peer.Destination), Connection: orDefault(rec.Configs, keyConnection, peer.Outbound),
-		Prefix: prefixOf(rec.Configs), Remote: rec.RemoteClusterID, State: ls.stateOf(rec),
+		Name:   rec.Name, ID: rec.ID, Mode: orDefault(rec.Configs, keyMode, peer.Destination),
+		Connection: orDefault(rec.Configs, keyConnection, peer.Outbound),
+		Prefix:     prefixOf(rec.Configs), Remote: rec.RemoteClusterID, State: ls.stateOf(rec),
 	}}
 }
 
@@ -174,7 +178,8 @@ func distinct(own, other peer.Self, id string) error {
 	case own.Incarnation == other.Incarnation:
 		return &errWrongCluster{fmt.Sprintf("Cluster %s has the same incarnation, %s, as this one. %s", id, own.Incarnation, remedy)}
 	case own.ProducerPrefix == other.ProducerPrefix:
-		return &errWrongCluster{fmt.Sprintf("Cluster %s hands out producer ids with the same prefix, %d, as this one. %s", id, own.ProducerPrefix, remedy)}
+		return &errWrongCluster{fmt.Sprintf("Cluster %s hands out producer ids with the same prefix, %d, as this one. %s", id,
+			own.ProducerPrefix, remedy)}
 	}
 	return nil
 }
@@ -183,7 +188,8 @@ func distinct(own, other peer.Self, id string) error {
 func (ls *Links) hello(ctx context.Context, src Source, rec *meta.Link) (peer.HelloAnswer, error) {
 	img := ls.env.Metadata.Image()
 	ask := peer.HelloRequest{Self: ls.self(img), Half: ls.halfOf(rec).LinkHalf}
-	body, err := src.Call(ctx, &peer.Request{Ask: peer.Ask{Key: peer.Hello, Body: ask.Encode()}, Link: rec.ID, Caller: img.Cluster.ID, Callee: rec.RemoteClusterID})
+	body, err := src.Call(ctx, &peer.Request{Ask: peer.Ask{Key: peer.Hello, Body: ask.Encode()}, Link: rec.ID, Caller: img.Cluster.ID,
+		Callee: rec.RemoteClusterID})
 	if err != nil {
 		return peer.HelloAnswer{}, err
 	}

@@ -31,7 +31,8 @@ func (ls *Links) namedTopic(q question) (*meta.Topic, error) {
 // pledgeFacts is a topic in link/plan's words, asked about over a link. kin is what was learnt of its kin beside what is stored.
 func pledgeFacts(img *meta.Image, topic *meta.Topic, link kafka.TopicID, kin []meta.Kin) plan.PledgeFacts {
 	rec := img.Mirrors[topic.ID]
-	f := plan.PledgeFacts{SideFacts: plan.SideFacts{Topic: topic.Name, State: mirror.Stopped}, Kin: planKin(withKin(kinOf(img, topic), kin...))}
+	f := plan.PledgeFacts{SideFacts: plan.SideFacts{Topic: topic.Name, State: mirror.Stopped},
+		Kin: planKin(withKin(kinOf(img, topic), kin...))}
 	if rec != nil {
 		f.SideFacts = sideFacts(newTopicMirror(rec, topic))
 		if rec.Withdrawn != nil {

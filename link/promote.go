@@ -117,7 +117,8 @@ func (r *running) linkProblem() (plan.Problem, bool) {
 	defer r.mu.Unlock()
 	switch {
 	case r.set.paused:
-		return plan.Problem{Code: string(mirror.InvalidRequest), Text: "the link is paused: set cluster.link.paused=false, or fail the topic over"}, true
+		return plan.Problem{Code: string(mirror.InvalidRequest),
+			Text: "the link is paused: set cluster.link.paused=false, or fail the topic over"}, true
 	case r.contact.Reach == plan.Unreachable || r.contact.Reach == plan.Misconfigured:
 		return r.contact.Problem, true
 	case r.pool == nil:

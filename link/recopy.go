@@ -43,7 +43,8 @@ type compared struct{ different string }
 
 // recopyLoop looks after copies until ctx ends.
 func (r *running) recopyLoop(ctx context.Context) {
-	c := &recopying{r: r, assigned: map[kafka.TopicPartition]assignment{}, compared: map[kafka.PartitionID]compared{}, resting: map[kafka.TopicID]time.Time{}}
+	c := &recopying{r: r, assigned: map[kafka.TopicPartition]assignment{}, compared: map[kafka.PartitionID]compared{},
+		resting: map[kafka.TopicID]time.Time{}}
 	defer func() { c.close() }()
 	t := time.NewTicker(tick)
 	defer t.Stop()
@@ -111,7 +112,8 @@ func (c *recopying) look(ctx context.Context) (busy bool) {
 	want := map[kafka.TopicPartition]assignment{}
 	var going []topicMirror
 	for _, m := range mirrorsOf(img, r.id) {
-		f := plan.RecopyFacts{State: m.state, Paused: paused || m.rec.Paused, Marked: m.rec.Error == string(mirror.DeletionsMissed), Begun: m.rec.Recopy != nil, Allowed: allowed}
+		f := plan.RecopyFacts{State: m.state, Paused: paused || m.rec.Paused, Marked: m.rec.Error == string(mirror.DeletionsMissed),
+			Begun: m.rec.Recopy != nil, Allowed: allowed}
 		switch plan.Recopy(f) {
 		case plan.RecopyBegin:
 			c.begin(ctx, m)
@@ -169,7 +171,8 @@ func (c *recopying) begin(ctx context.Context, m topicMirror) {
 	id := kafka.NewTopicID()
 	err := r.ls.env.Metadata.Update(ctx, func(img *meta.Image) ([]meta.Change, error) {
 		old, states := img.Mirrors[m.topic.ID], img.Partitions[m.topic.ID]
-		if old == nil || states == nil || img.Links[r.id] == nil || old.Recopy != nil || old.State != mirror.Active.String() || old.Error != string(mirror.DeletionsMissed) {
+		if old == nil || states == nil || img.Links[r.id] == nil || old.Recopy != nil || old.State != mirror.Active.String() ||
+			old.Error != string(mirror.DeletionsMissed) {
 			return nil, nil
 		}
 		rec := *old
@@ -185,13 +188,15 @@ func (c *recopying) begin(ctx context.Context, m topicMirror) {
 		return
 	}
 	r.setUncopied(m.topic.ID, "")
-	r.ls.env.Logger.Warn("a mirror is copied from its source again, as deletions may be missing", "link", r.name, "topic", m.topic.Name, "copy", id.String())
+	r.ls.env.Logger.Warn("a mirror is copied from its source again, as deletions may be missing", "link", r.name,
+		"topic", m.topic.Name, "copy", id.String())
 }
 
 func (c *recopying) rest(m topicMirror, why string) {
 	c.resting[m.topic.ID] = c.r.ls.env.Now().Add(copyAgain)
 	c.r.setUncopied(m.topic.ID, why)
-	c.r.ls.env.Logger.Warn("a mirror that may have missed deletions is not copied again now", "link", c.r.name, "topic", m.topic.Name, "why", why)
+	c.r.ls.env.Logger.Warn("a mirror that may have missed deletions is not copied again now", "link", c.r.name, "topic", m.topic.Name,
+		"why", why)
 }
 
 func (c *recopying) failed(ctx context.Context, m topicMirror, what string, err error) {
@@ -217,7 +222,10 @@ func (r *running) pairs(img *meta.Image, m topicMirror) []pair {
 	}
 	list := make([]pair, min(len(states.List), len(entries.List)))
 	for p := range list {
-		one := pair{id: kafka.PartitionID{Topic: m.topic.ID, Partition: int32(p)}, copied: kafka.PartitionID{Topic: m.rec.Recopy.ID, Partition: int32(p)}}
+		one := pair{
+			id:     kafka.PartitionID{Topic: m.topic.ID, Partition: int32(p)},
+			copied: kafka.PartitionID{Topic: m.rec.Recopy.ID, Partition: int32(p)},
+		}
 		one.taken = states.List[p].Home == m.rec.Recopy.ID
 		one.mirror = r.ls.env.Partitions.Mirror(one.id)
 		if one.copy = r.ls.env.Partitions.Mirror(one.copied); one.copy != nil && one.copy.Err() != nil {
@@ -384,8 +392,8 @@ func (c *recopying) facts(m topicMirror, one pair) plan.CopyFacts {
 	return f
 }
 
-// compare reads what both hold. Records that only one has are what the copy is for, or what the mirror's own cleaner removed; one that both have
-// and that differs says that this is no copy of the same history.
+// compare reads what both hold. Records that only one has are what the copy is for, or what the mirror's own cleaner
+// removed; one that both have and that differs says that this is no copy of the same history.
 func (c *recopying) compare(ctx context.Context, m topicMirror, one pair) {
 	ours, theirs := one.mirror.Offsets(), one.copy.Offsets()
 	from, to := max(ours.LogStart, theirs.LogStart), min(ours.HighWatermark, theirs.HighWatermark)
@@ -418,11 +426,14 @@ func (c *recopying) compare(ctx context.Context, m topicMirror, one pair) {
 	found := work.Result()
 	var out compared
 	if found.Differences > 0 {
-		out.different = fmt.Sprintf("%d records differ from the mirror's, the first at offset %d: %s", found.Differences, found.First[0].Offset, found.First[0].Why)
+		out.different = fmt.Sprintf("%d records differ from the mirror's, the first at offset %d: %s", found.Differences,
+			found.First[0].Offset, found.First[0].Why)
 	}
 	c.compared[one.copied] = out
-	c.r.ls.env.Logger.Info("a mirror's new copy was compared with it", "link", c.r.name, "topic", m.topic.Name, "partition", one.id.Partition, "from", from, "to", to,
-		"batches_alike", found.Batches, "records_alike", found.Records, "only_mirror", found.Alone[verify.Mirror], "only_copy", found.Alone[verify.Source], "different", found.Differences)
+	c.r.ls.env.Logger.Info("a mirror's new copy was compared with it", "link", c.r.name, "topic", m.topic.Name,
+		"partition", one.id.Partition, "from", from, "to", to,
+		"batches_alike", found.Batches, "records_alike", found.Records, "only_mirror", found.Alone[verify.Mirror],
+		"only_copy", found.Alone[verify.Source], "different", found.Differences)
 }
 
 func (c *recopying) swap(ctx context.Context, m topicMirror, one pair) error {
@@ -467,7 +478,8 @@ func (c *recopying) finish(ctx context.Context, m topicMirror) {
 	}
 	r.setUncopied(m.topic.ID, "")
 	maps.DeleteFunc(c.compared, func(at kafka.PartitionID, _ compared) bool { return at.Topic == id })
-	r.ls.env.Logger.Info("a mirror was copied from its source again", "link", r.name, "topic", m.topic.Name, "took", r.ls.env.Now().Sub(begun), "deletions_missed", missed)
+	r.ls.env.Logger.Info("a mirror was copied from its source again", "link", r.name, "topic", m.topic.Name,
+		"took", r.ls.env.Now().Sub(begun), "deletions_missed", missed)
 }
 
 // recopyRest is how long a mirror is left alone whose copying took longer than its source keeps tombstones.
@@ -481,7 +493,8 @@ func (c *recopying) drop(ctx context.Context, m topicMirror, why string) {
 		}
 		rec.Recopy = nil
 		if rec.Error == "" {
-			rec.Error, rec.ErrorText = string(mirror.DeletionsMissed), "the mirror was to be copied from its source again, as it may have missed deletions, and was not"
+			rec.Error, rec.ErrorText = string(mirror.DeletionsMissed),
+				"the mirror was to be copied from its source again, as it may have missed deletions, and was not"
 		}
 		return true
 	})

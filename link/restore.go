@@ -73,7 +73,8 @@ func (r *running) freezeForRestore(ctx context.Context, m topicMirror) error {
 		if err != nil {
 			return &errStep{string(mirror.InternalError), "abort open transactions", err}
 		}
-		r.ls.env.Logger.Warn("open transactions were aborted for a restore", "link", r.name, "topic", m.topic.Name, "turn", m.rec.Turn.ID, "transactions", aborted)
+		r.ls.env.Logger.Warn("open transactions were aborted for a restore", "link", r.name, "topic", m.topic.Name, "turn", m.rec.Turn.ID,
+			"transactions", aborted)
 	}
 	err := r.acting(m, func() error {
 		if err := r.takeOver(ctx, m); err != nil {
@@ -107,9 +108,12 @@ func (r *running) leave(ctx context.Context, m topicMirror, why *errStep) (time.
 
 // findCuts asks for the peer's histories, first the lineages, then the batches below where they part, and decides for each partition. ends
 // bound this side's logs; nil for as they are. level is since when it will count as level with the peer.
-func (r *running) findCuts(ctx context.Context, m topicMirror, pledged peer.PledgeAnswer, ends []kafka.Offset) (cuts []plan.Cut, level time.Time, err error) {
+func (r *running) findCuts(ctx context.Context, m topicMirror, pledged peer.PledgeAnswer,
+	ends []kafka.Offset) (cuts []plan.Cut, level time.Time, err error) {
 	if pledged.Partitions < m.topic.Partitions {
-		return nil, level, kafka.Errorf(kafka.InvalidRequest, "The topic has %d partitions here and %d on the other cluster, and partitions cannot be removed.", m.topic.Partitions, pledged.Partitions)
+		return nil, level, kafka.Errorf(kafka.InvalidRequest,
+			"The topic has %d partitions here and %d on the other cluster, and partitions cannot be removed.", m.topic.Partitions,
+			pledged.Partitions)
 	}
 	n := int(m.topic.Partitions)
 	common := make([]kafka.Offset, n)
@@ -210,13 +214,14 @@ func (r *running) pledgeStands(ctx context.Context, m topicMirror) error {
 	return nil
 }
 
-// askPledge asks the peer for its pledge. One of another topic is none: where the peer's was deleted and made again since the order, its history
-// is not the one that was compared (rule T10).
+// askPledge asks the peer for its pledge. One of another topic is none: where the peer's was deleted and made again
+// since the order, its history is not the one that was compared (rule T10).
 func (r *running) askPledge(ctx context.Context, m topicMirror) (peer.PledgeAnswer, error) {
 	rq := peer.PledgeRequest{Turn: m.rec.Turn.ID, Topic: m.topic.ID, Name: m.topic.Name}
 	pledged, err := ask(ctx, r, peer.Pledge, m.rec.SourceTopic, rq.Encode(), peer.DecodePledgeAnswer)
 	if err == nil && pledged.Topic != m.rec.SourceTopicID {
-		err = kafka.Errorf(kafka.InvalidRequest, "Topic '%s' of the other cluster was deleted and made again since this restore was ordered. Fail the topic over, then order the restore anew.", m.rec.SourceTopic)
+		err = kafka.Errorf(kafka.InvalidRequest, "Topic '%s' of the other cluster was deleted and made again since this restore was "+
+			"ordered. Fail the topic over, then order the restore anew.", m.rec.SourceTopic)
 	}
 	return pledged, err
 }
@@ -314,7 +319,8 @@ func (r *running) release(ctx context.Context, m topicMirror) error {
 // untouched reports whether a restore that has ended had made none of the topic's partitions a mirror.
 func (r *running) untouched(m topicMirror) bool {
 	states := r.ls.env.Metadata.Image().Partitions[m.topic.ID]
-	return m.rec.Turn.Cuts == nil || states != nil && !slices.ContainsFunc(states.List, func(p meta.Partition) bool { return len(p.Lineage) > 0 })
+	return m.rec.Turn.Cuts == nil || states != nil &&
+		!slices.ContainsFunc(states.List, func(p meta.Partition) bool { return len(p.Lineage) > 0 })
 }
 
 // copiesAtOnce is how many tails are copied at once: they share syncs.
@@ -335,7 +341,8 @@ func (r *running) quarantine(ctx context.Context, img *meta.Image, m topicMirror
 		}
 		g.Go(func() error {
 			part := int32(p)
-			return r.ls.env.Partitions.CopyTail(ctx, kafka.PartitionID{Topic: m.topic.ID, Partition: part}, kafka.PartitionID{Topic: id, Partition: part}, c.Tail, c.End)
+			return r.ls.env.Partitions.CopyTail(ctx, kafka.PartitionID{Topic: m.topic.ID, Partition: part},
+				kafka.PartitionID{Topic: id, Partition: part}, c.Tail, c.End)
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -348,7 +355,8 @@ func (r *running) quarantine(ctx context.Context, img *meta.Image, m topicMirror
 		}
 	})
 	if err == nil {
-		r.ls.env.Logger.Warn("what a restore cuts off was copied", "link", r.name, "topic", m.topic.Name, "turn", m.rec.Turn.ID, "quarantine", m.rec.Turn.Quarantine)
+		r.ls.env.Logger.Warn("what a restore cuts off was copied", "link", r.name, "topic", m.topic.Name, "turn", m.rec.Turn.ID,
+			"quarantine", m.rec.Turn.Quarantine)
 	}
 	return err
 }

@@ -64,7 +64,8 @@ func restorable(img *meta.Image, link kafka.TopicID, re *regexp.Regexp) []string
 	var names []string
 	for id, topic := range img.Topics {
 		rec := img.Mirrors[id]
-		if rec != nil && rec.Link != link || kafka.IsInternal(topic.Name) || strings.HasPrefix(topic.Name, quarantinePrefix) || !re.MatchString(topic.Name) {
+		if rec != nil && rec.Link != link || kafka.IsInternal(topic.Name) || strings.HasPrefix(topic.Name, quarantinePrefix) ||
+			!re.MatchString(topic.Name) {
 			continue
 		}
 		if rec == nil || newTopicMirror(rec, topic).state == mirror.Stopped {
@@ -229,7 +230,8 @@ func (o *ordering) storeRestores(ctx context.Context, nowMs int64) error {
 			return internal("store the order", err)
 		}
 	}
-	o.ls.env.Logger.Info("order stored", "link", o.link.Name, "order", string(o.verb), "topics", len(o.ids), "first", strings.Join(o.firstNames(), ","))
+	o.ls.env.Logger.Info("order stored", "link", o.link.Name, "order", string(o.verb), "topics", len(o.ids),
+		"first", strings.Join(o.firstNames(), ","))
 	return nil
 }
 

@@ -20,7 +20,8 @@ import (
 // synchronize asks the source to freeze, then waits until everything that it froze is here and synced.
 func (r *running) synchronize(ctx context.Context, m topicMirror) (time.Duration, error) {
 	if m.rec.Paused {
-		r.noteTurn(m, plan.Problem{Code: string(mirror.InvalidRequest), Text: "the reversal is paused, and the source topic stays read-only meanwhile: resume it, or fail it over"})
+		r.noteTurn(m, plan.Problem{Code: string(mirror.InvalidRequest),
+			Text: "the reversal is paused, and the source topic stays read-only meanwhile: resume it, or fail it over"})
 		return turnLater, nil
 	}
 	if m.rec.Turn.Ends == nil {
@@ -64,7 +65,8 @@ func (r *running) syncedEnds(m topicMirror) []kafka.Offset {
 
 // askFreeze asks the source to freeze, again and again until it states its ends, which are stored once.
 func (r *running) askFreeze(ctx context.Context, m topicMirror) (time.Duration, error) {
-	rq := peer.FreezeRequest{Turn: m.rec.Turn.ID, Topic: m.rec.SourceTopicID, Mirror: m.topic.ID, MirrorName: m.topic.Name, Paused: m.rec.Turn.Paused}
+	rq := peer.FreezeRequest{Turn: m.rec.Turn.ID, Topic: m.rec.SourceTopicID, Mirror: m.topic.ID, MirrorName: m.topic.Name,
+		Paused: m.rec.Turn.Paused}
 	select {
 	case r.freezing <- struct{}{}:
 		defer func() { <-r.freezing }()
@@ -124,7 +126,8 @@ func (r *running) askHandOver(ctx context.Context, m topicMirror) (time.Duration
 	// From here on the source takes no commits for the topic, so what is read now is the last of them (rule R8). It is not
 	// waited for: without it groups read some records again.
 	if problems := r.lastOffsets(ctx, m); len(problems) > 0 {
-		r.ls.env.Logger.Warn("the last group offsets of a reversed topic were not copied: groups will read some records again", "link", r.name, "topic", m.topic.Name, "error", problems[0].Text)
+		r.ls.env.Logger.Warn("the last group offsets of a reversed topic were not copied: groups will read some records again",
+			"link", r.name, "topic", m.topic.Name, "error", problems[0].Text)
 	}
 	_, err = r.stepTurn(ctx, m, mirror.HandOverGiven, func(rec *meta.Mirror) { rec.Turn.Handed = true })
 	return 0, err
@@ -268,7 +271,8 @@ func completed(rec *meta.Mirror, link kafka.TopicID, turn string) *meta.Complete
 	return nil
 }
 
-// keepsStops reports whether each log has all that it had when it stopped at the ends: what was begun there by this cluster was not cut off since.
+// keepsStops reports whether each log has all that it had when it stopped at the ends: what was begun there by this
+// cluster was not cut off since.
 func keepsStops(img *meta.Image, topic kafka.TopicID, ends []kafka.Offset) bool {
 	states := img.Partitions[topic]
 	if states == nil || len(states.List) < len(ends) {

@@ -24,14 +24,17 @@ const freezeWait = 200 * time.Millisecond
 func (ls *Links) frozenTopic(q question, id kafka.TopicID) (topicMirror, *running, error) {
 	topic := q.img.Topics[id]
 	if topic == nil || !names(q, topic.Name) {
-		return topicMirror{}, nil, kafka.Errorf(kafka.UnknownTopicOrPartition, "Cluster %s has no topic with the id %s any more: it was deleted, or made again.", q.img.Cluster.ID, id)
+		return topicMirror{}, nil, kafka.Errorf(kafka.UnknownTopicOrPartition,
+			"Cluster %s has no topic with the id %s any more: it was deleted, or made again.", q.img.Cluster.ID, id)
 	}
 	r := ls.runningOf(q.Link)
 	if r == nil {
-		return topicMirror{}, nil, kafka.Errorf(kafka.NotEnoughReplicas, "Cluster link '%s' of cluster %s is being started.", q.link.Name, q.img.Cluster.ID)
+		return topicMirror{}, nil, kafka.Errorf(kafka.NotEnoughReplicas, "Cluster link '%s' of cluster %s is being started.", q.link.Name,
+			q.img.Cluster.ID)
 	}
 	if orDefault(q.link.Configs, keyMode, modeDestination) != modeBidirectional {
-		return topicMirror{}, nil, kafka.Errorf(kafka.InvalidRequest, "Cluster link '%s' of cluster %s is not BIDIRECTIONAL.", q.link.Name, q.img.Cluster.ID)
+		return topicMirror{}, nil, kafka.Errorf(kafka.InvalidRequest, "Cluster link '%s' of cluster %s is not BIDIRECTIONAL.",
+			q.link.Name, q.img.Cluster.ID)
 	}
 	if rec := q.img.Mirrors[id]; rec != nil {
 		return newTopicMirror(rec, topic), r, nil
@@ -125,7 +128,8 @@ func (r *running) callBack(ctx context.Context, rq peer.FreezeRequest) (plan.Wor
 		if refusedForGood(err) {
 			code = kafka.InvalidRequest
 		}
-		return plan.Silent, kafka.Errorf(code, "Cluster %s cannot call the mirror's cluster back over cluster link '%s': %v", r.ls.env.Metadata.Image().Cluster.ID, r.name, err)
+		return plan.Silent, kafka.Errorf(code, "Cluster %s cannot call the mirror's cluster back over cluster link '%s': %v",
+			r.ls.env.Metadata.Image().Cluster.ID, r.name, err)
 	}
 	return plan.ParseWord(answer.Word), nil
 }
@@ -231,8 +235,9 @@ func (r *running) awaitEnds(ctx context.Context, id kafka.TopicID, turn string) 
 	return r.freezeAnswer(topicMirror{topic: topic}, turn).Encode(), nil
 }
 
-// beFrozen carries a freeze out in the order of rule R5: new data and new transactions are refused already, as the record says
-// PENDING_MIRROR; open transactions are waited for, then aborted; then the owners state the ends. After that it asks how the reversal stands.
+// beFrozen carries a freeze out in the order of rule R5: new data and new transactions are refused already, as the
+// record says PENDING_MIRROR; open transactions are waited for, then aborted; then the owners state the ends. After
+// that it asks how the reversal stands.
 func (r *running) beFrozen(ctx context.Context, img *meta.Image, m topicMirror) (time.Duration, error) {
 	if frozenEnds(img, m.topic, m.rec.Turn.ID) != nil {
 		return r.hearMirror(ctx, img, m)
@@ -248,7 +253,8 @@ func (r *running) beFrozen(ctx context.Context, img *meta.Image, m topicMirror) 
 		if err != nil {
 			return turnLater, &errStep{string(mirror.InternalError), "abort open transactions", err}
 		}
-		r.ls.env.Logger.Warn("open transactions were aborted for a reversal", "link", r.name, "topic", m.topic.Name, "turn", m.rec.Turn.ID, "transactions", aborted)
+		r.ls.env.Logger.Warn("open transactions were aborted for a reversal", "link", r.name, "topic", m.topic.Name,
+			"turn", m.rec.Turn.ID, "transactions", aborted)
 	}
 	err := r.acting(m, func() error {
 		_, err := r.ls.env.Partitions.Freeze(ctx, m.topic.ID, m.rec.Turn.ID)
@@ -274,7 +280,8 @@ func (r *running) hearMirror(ctx context.Context, img *meta.Image, m topicMirror
 	}
 	if word == plan.Live && answer.Halted {
 		frozen := time.Duration(r.ls.env.Now().UnixMilli()-m.rec.Turn.SinceMs) * time.Millisecond
-		problem = plan.Problem{Code: string(mirror.InvalidRequest), Text: fmt.Sprintf("the reversal is paused at the mirror's cluster; this topic has been read-only for %v", frozen.Round(time.Second))}
+		problem = plan.Problem{Code: string(mirror.InvalidRequest),
+			Text: fmt.Sprintf("the reversal is paused at the mirror's cluster; this topic has been read-only for %v", frozen.Round(time.Second))}
 	}
 	r.noteTurn(m, problem)
 	if word == plan.Live && m.state == mirror.HandedOver {

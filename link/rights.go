@@ -22,7 +22,8 @@ type MissingACL struct {
 func (o *ordering) listMissing(ctx context.Context, img *meta.Image, names []string) map[kafka.TopicID][]MissingACL {
 	wanted := map[mirror.Event][]source.Right{
 		mirror.PromoteAsked: {source.Read, source.DescribeConfigs}, mirror.ResumeAsked: {source.Read, source.DescribeConfigs},
-		mirror.ReverseAsked: {source.Read, source.DescribeConfigs, source.Alter}, mirror.RestoreAsked: {source.Read, source.DescribeConfigs, source.Alter},
+		mirror.ReverseAsked: {source.Read, source.DescribeConfigs, source.Alter},
+		mirror.RestoreAsked: {source.Read, source.DescribeConfigs, source.Alter},
 	}[o.event]
 	r := o.ls.runningOf(o.link.ID)
 	if !o.dry || r == nil || wanted == nil {
@@ -59,7 +60,8 @@ func (o *ordering) listMissing(ctx context.Context, img *meta.Image, names []str
 			missing[id] = append(missing[id], MissingACL{string(right), topic, fmt.Sprintf("%s does not end without it", o.verb)})
 		}
 		if r.offsetsWanted() && len(rights[kafka.ConsumerOffsetsTopic].Missing(source.Read)) > 0 {
-			missing[id] = append(missing[id], MissingACL{string(source.Read), kafka.ConsumerOffsetsTopic, "group offsets come over with each round of consumer.offset.sync.ms only"})
+			missing[id] = append(missing[id], MissingACL{string(source.Read), kafka.ConsumerOffsetsTopic,
+				"group offsets come over with each round of consumer.offset.sync.ms only"})
 		}
 	}
 	return missing
@@ -76,7 +78,8 @@ func (r *running) mayMirror(ctx context.Context, topic string) error {
 	rights, err := src.Rights(ctx, []string{topic})
 	own := r.ls.env.Metadata.Image().Cluster.ID
 	if err != nil {
-		return kafka.Errorf(kafka.NotEnoughReplicas, "Cluster %s cannot ask over cluster link '%s' what it may do with topic '%s': %v", own, r.name, topic, err)
+		return kafka.Errorf(kafka.NotEnoughReplicas, "Cluster %s cannot ask over cluster link '%s' what it may do with topic '%s': %v",
+			own, r.name, topic, err)
 	}
 	missing := rights[topic].Missing(source.Read, source.DescribeConfigs)
 	if len(missing) == 0 {
@@ -86,5 +89,6 @@ func (r *running) mayMirror(ctx context.Context, topic string) error {
 	for _, right := range missing {
 		list = append(list, string(right))
 	}
-	return kafka.Errorf(kafka.TopicAuthorizationFailed, "After a reversal cluster %s could not mirror topic '%s': allow %s on it to the principal of its half of cluster link '%s'.", own, topic, strings.Join(list, " and "), r.name)
+	return kafka.Errorf(kafka.TopicAuthorizationFailed, "After a reversal cluster %s could not mirror topic '%s': allow %s on it "+
+		"to the principal of its half of cluster link '%s'.", own, topic, strings.Join(list, " and "), r.name)
 }

@@ -96,7 +96,8 @@ type assignment struct {
 func newRunning(ls *Links, rec *meta.Link) *running {
 	r := &running{
 		ls: ls, id: rec.ID, name: rec.Name, arrivals: newArrivals(),
-		wakes: make(chan struct{}, 1), urgent: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1), turns: make(chan struct{}, 1), copies: make(chan struct{}, 1),
+		wakes: make(chan struct{}, 1), urgent: make(chan struct{}, 1), probes: make(chan struct{}, 1), checks: make(chan struct{}, 1),
+		turns: make(chan struct{}, 1), copies: make(chan struct{}, 1),
 		level:       map[kafka.TopicID]plan.Level{},
 		firsts:      firstSyncs{level: map[kafka.TopicID]bool{}},
 		lastConfigs: newGathering(), lastCommits: newGathering(),
@@ -231,7 +232,8 @@ func (r *running) configure() {
 	before := r.set
 	first := r.rec == nil
 	r.rec, r.set, r.setErr = rec, set, err
-	redial := first || r.src == nil || err != nil || !reflect.DeepEqual(before.source, set.source) || !reflect.DeepEqual(before.local, set.local) || before.localListener != set.localListener
+	redial := first || r.src == nil || err != nil || !reflect.DeepEqual(before.source, set.source) ||
+		!reflect.DeepEqual(before.local, set.local) || before.localListener != set.localListener
 	pool := r.pool
 	r.mu.Unlock()
 

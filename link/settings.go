@@ -271,7 +271,8 @@ func readSecurity(r reader) (source.Security, error) {
 			Password: r.text("ssl.keystore.password"), KeyPassword: r.text("ssl.key.password"),
 		},
 		TrustStore: stores.Store{
-			Certificates: r.text("ssl.truststore.certificates"), Location: r.text("ssl.truststore.location"), Password: r.text("ssl.truststore.password"),
+			Certificates: r.text("ssl.truststore.certificates"), Location: r.text("ssl.truststore.location"),
+			Password: r.text("ssl.truststore.password"),
 		},
 		Versions:    r.list("ssl.enabled.protocols"),
 		Ciphers:     r.list("ssl.cipher.suites"),

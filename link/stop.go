@@ -58,7 +58,8 @@ func (r *running) finishStops(ctx context.Context, mirrors []topicMirror) {
 		rec.LastSourceFetchOffset = lasts[rec.Topic]
 		switch {
 		case rec.Recopy != nil: // it is not over, so it may lack them still
-			rec.Error, rec.ErrorText, rec.Recopy = string(mirror.DeletionsMissed), "the mirror was stopped while it was copied from its source again, as it may have missed deletions", nil
+			rec.Error, rec.ErrorText, rec.Recopy = string(mirror.DeletionsMissed),
+				"the mirror was stopped while it was copied from its source again, as it may have missed deletions", nil
 		case rec.Error != string(mirror.DeletionsMissed):
 			rec.Error, rec.ErrorText = "", ""
 		}

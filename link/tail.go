@@ -19,8 +19,9 @@ const (
 	behindWait = 300 * time.Millisecond
 	// commitsSyncMax bounds one round for the groups that have committed.
 	commitsSyncMax = 15 * time.Second
-	// tailRetryMax bounds the wait before the source's offsets topic is tried again, and so how long a right to READ it that was just given goes
-	// unnoticed. Until then, and where it may not be read at all, consumer.offset.sync.ms is how old an offset gets.
+	// tailRetryMax bounds the wait before the source's offsets topic is tried again, and so how long a right to READ it
+	// that was just given goes unnoticed. Until then, and where it may not be read at all, consumer.offset.sync.ms is how
+	// old an offset gets.
 	tailRetryMax = 10 * time.Second
 	// tailGroupsMax bounds how many groups wait for a round; the periodic one finds the others.
 	tailGroupsMax = 100_000
@@ -74,7 +75,8 @@ func (r *running) tailLoop(ctx context.Context) {
 		if text := err.Error(); text != told && !errors.Is(err, errTailDropped) {
 			told = text
 			r.ls.env.Logger.Info("group offsets come over with each round only, as the source's offsets topic cannot be followed",
-				"link", r.name, "error", err, "every", r.settingsNow().offsetPeriod, "hint", "grant the link's principal READ and DESCRIBE on "+kafka.ConsumerOffsetsTopic)
+				"link", r.name, "error", err, "every", r.settingsNow().offsetPeriod, "hint", "grant the link's principal READ and DESCRIBE on "+
+					kafka.ConsumerOffsetsTopic)
 		}
 		if wait = min(2*wait, tailRetryMax); time.Since(begun) > tailRetryMax {
 			wait = tick
@@ -142,7 +144,8 @@ func (r *running) syncCommitted(ctx context.Context, found *committedGroups) {
 			behind, counts, err = r.offsets.SyncGroups(ctx, here{r}.Mirrors(), groups)
 			r.syncBack(ctx, groups)
 			r.count(counts)
-			r.ls.env.Logger.Debug("groups that have committed are synced", "link", r.name, "groups", len(groups), "written", counts.Written, "behind", len(behind), "error", err)
+			r.ls.env.Logger.Debug("groups that have committed are synced", "link", r.name, "groups", len(groups), "written", counts.Written,
+				"behind", len(behind), "error", err)
 		})
 		cancel()
 		if len(behind) > 0 {

@@ -150,10 +150,12 @@ func (r *running) pokeTasks(before, now settings) {
 	if before.autoCreate != now.autoCreate || !reflect.DeepEqual(before.topicFilters, now.topicFilters) || before.paused != now.paused {
 		r.autoRunner().Poke()
 	}
-	if before.offsetSync != now.offsetSync || before.offsetPeriod != now.offsetPeriod || !reflect.DeepEqual(before.groupFilters, now.groupFilters) || before.paused != now.paused {
+	if before.offsetSync != now.offsetSync || before.offsetPeriod != now.offsetPeriod ||
+		!reflect.DeepEqual(before.groupFilters, now.groupFilters) || before.paused != now.paused {
 		r.offsetsRunner().Poke()
 	}
-	if before.aclSync != now.aclSync || before.aclPeriod != now.aclPeriod || !reflect.DeepEqual(before.aclFilters, now.aclFilters) || before.paused != now.paused {
+	if before.aclSync != now.aclSync || before.aclPeriod != now.aclPeriod || !reflect.DeepEqual(before.aclFilters, now.aclFilters) ||
+		before.paused != now.paused {
 		r.aclRunner().Poke()
 	}
 	if before.configPeriod != now.configPeriod || !reflect.DeepEqual(before.include, now.include) || before.paused != now.paused {

@@ -91,8 +91,8 @@ func (r *running) lastLevel(m topicMirror, now time.Time) plan.Level {
 	return last
 }
 
-// markMissed marks the mirrors among those about to be fenced that lack deletions which their sources may have forgotten (rule T3). It is stored
-// first: once they are open, nobody could tell.
+// markMissed marks the mirrors among those about to be fenced that lack deletions which their sources may have
+// forgotten (rule T3). It is stored first: once they are open, nobody could tell.
 func (r *running) markMissed(ctx context.Context, stopping []topicMirror) error {
 	store := map[kafka.TopicID]plan.Problem{}
 	var ids []kafka.TopicID
@@ -157,7 +157,8 @@ func (r *running) levelAt(m topicMirror) (at time.Time, is bool) {
 	}
 	for p := range m.topic.Partitions {
 		s := pool.Status(kafka.TopicPartition{Topic: m.topic.Name, Partition: p})
-		if s.LagRecords != 0 || s.Fault != fetcher.NoFault || s.LastContact.IsZero() || r.ls.env.Now().Sub(s.LastContact) > r.settingsNow().probePeriod+time.Minute {
+		if s.LagRecords != 0 || s.Fault != fetcher.NoFault || s.LastContact.IsZero() ||
+			r.ls.env.Now().Sub(s.LastContact) > r.settingsNow().probePeriod+time.Minute {
 			return at, false
 		}
 		if s.LastContact.Before(at) {
@@ -168,11 +169,12 @@ func (r *running) levelAt(m topicMirror) (at time.Time, is bool) {
 }
 
 const (
-	// tombstonesLeast is how long a tombstone counts as kept at the least, where only what is stored says when the mirror was level: that is stored
-	// once a minute. With delete.retention.ms=0 every start would mark a mirror that never was behind, and the mark would tell nobody anything.
+	// tombstonesLeast is how long a tombstone counts as kept at the least, where only what is stored says when the mirror
+	// was level: that is stored once a minute. With delete.retention.ms=0 every start would mark a mirror that never was
+	// behind, and the mark would tell nobody anything.
 	tombstonesLeast = 90 * time.Second
-	// tombstonesSeen is the same where this process has seen the mirror level, which it looks at every second. A cleaner removes a tombstone in its second
-	// run over it at the earliest, and each waits 15 s by default.
+	// tombstonesSeen is the same where this process has seen the mirror level, which it looks at every second. A cleaner
+	// removes a tombstone in its second run over it at the earliest, and each waits 15 s by default.
 	tombstonesSeen = 10 * time.Second
 )
 

@@ -175,7 +175,8 @@ func (r *running) noteTurn(m topicMirror, p plan.Problem) {
 	old := r.obstacle[m.topic.ID]
 	r.mu.Unlock()
 	if p.Code != "" && (len(old) == 0 || old[0] != p) {
-		r.ls.env.Logger.Warn("a turn of source and mirror waits", "link", r.name, "topic", m.topic.Name, "turn", m.rec.Turn.ID, "state", m.rec.State, "code", p.Code, "text", p.Text)
+		r.ls.env.Logger.Warn("a turn of source and mirror waits", "link", r.name, "topic", m.topic.Name, "turn", m.rec.Turn.ID,
+			"state", m.rec.State, "code", p.Code, "text", p.Text)
 	}
 	r.note(m.topic.ID, list)
 }

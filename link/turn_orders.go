@@ -67,9 +67,11 @@ func (o *ordering) askAbout(ctx context.Context, r *running, m topicMirror) (ope
 	case plan.Dead:
 		return nil, true, nil
 	case plan.Silent:
-		return nil, false, fmt.Errorf("Topic '%s' was handed over, and cluster %s does not say whether it is writable there: %w. Force the failover if that cluster is gone.", m.topic.Name, o.link.RemoteClusterID, err)
+		return nil, false, fmt.Errorf("Topic '%s' was handed over, and cluster %s does not say whether it is writable there: %w. "+
+			"Force the failover if that cluster is gone.", m.topic.Name, o.link.RemoteClusterID, err)
 	default:
-		return nil, false, fmt.Errorf("Topic '%s' was handed over, and is or may be writable on cluster %s (it says %v). Force the failover to write on both sides.", m.topic.Name, o.link.RemoteClusterID, word)
+		return nil, false, fmt.Errorf("Topic '%s' was handed over, and is or may be writable on cluster %s (it says %v). Force the "+
+			"failover to write on both sides.", m.topic.Name, o.link.RemoteClusterID, word)
 	}
 }
 
@@ -82,7 +84,8 @@ func (r *running) inService(topic *meta.Topic) error {
 			continue
 		}
 		if err := part.Err(); err != nil {
-			return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' cannot be reversed now: partition %d is out of service on cluster %s: %v", topic.Name, p, r.ls.env.Metadata.Image().Cluster.ID, err)
+			return kafka.Errorf(kafka.InvalidRequest, "Topic '%s' cannot be reversed now: partition %d is out of service on cluster %s: %v",
+				topic.Name, p, r.ls.env.Metadata.Image().Cluster.ID, err)
 		}
 	}
 	return nil
@@ -93,13 +96,15 @@ func (r *running) checkReverse(ctx context.Context, m topicMirror) ([]OpenTransa
 	if err := r.inService(m.topic); err != nil {
 		return nil, err
 	}
-	rq := peer.FreezeRequest{Turn: plan.TurnID(m.topic.ID, m.rec.Turns+1), Topic: m.rec.SourceTopicID, Mirror: m.topic.ID, MirrorName: m.topic.Name, Validate: true}
+	rq := peer.FreezeRequest{Turn: plan.TurnID(m.topic.ID, m.rec.Turns+1), Topic: m.rec.SourceTopicID, Mirror: m.topic.ID,
+		MirrorName: m.topic.Name, Validate: true}
 	answer, err := ask(ctx, r, peer.Freeze, m.rec.SourceTopic, rq.Encode(), peer.DecodeFreezeAnswer)
 	if err != nil {
 		return nil, fmt.Errorf("Topic '%s' cannot be reversed now: %s", m.topic.Name, peerWords(err))
 	}
 	if answer.Partitions != m.topic.Partitions {
-		return nil, fmt.Errorf("Topic '%s' cannot be reversed now: the source topic has %d partitions, the mirror %d.", m.topic.Name, answer.Partitions, m.topic.Partitions)
+		return nil, fmt.Errorf("Topic '%s' cannot be reversed now: the source topic has %d partitions, the mirror %d.", m.topic.Name,
+			answer.Partitions, m.topic.Partitions)
 	}
 	var open []OpenTransaction
 	for _, t := range answer.Open {

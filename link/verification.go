@@ -85,7 +85,8 @@ const (
 // begin registers a verification, or says why it cannot be.
 func (vs *verifications) begin(v *Verification) *Error {
 	if now := vs.list[v.TopicID]; now != nil && now.Finished.IsZero() {
-		return badRequest("Mirror topic '%s' is being verified already, since %s. Wait for it to end.", v.Topic, now.Started.UTC().Format(time.RFC3339))
+		return badRequest("Mirror topic '%s' is being verified already, since %s. Wait for it to end.", v.Topic,
+			now.Started.UTC().Format(time.RFC3339))
 	}
 	if vs.running >= verifyAtOnce {
 		return badRequest("%d mirror topics are being verified now, and no more are at once. Try again when one has ended.", vs.running)

@@ -50,7 +50,8 @@ func (ls *Links) Verify(link, topic string) (Verification, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if r == nil || ls.closed {
-		return Verification{}, &Error{Kind: Internal, Code: string(mirror.InternalError), Text: "The broker is starting or stopping.", Hint: "Try again."}
+		return Verification{}, &Error{Kind: Internal, Code: string(mirror.InternalError), Text: "The broker is starting or stopping.",
+			Hint: "Try again."}
 	}
 	if err := ls.verifying.begin(v); err != nil {
 		return Verification{}, err
@@ -73,7 +74,8 @@ func (ls *Links) Verification(link, topic string) (Verification, error) {
 	defer ls.mu.Unlock()
 	v := ls.verifying.list[m.topic.ID]
 	if v == nil {
-		return Verification{}, &Error{Kind: NotFound, Text: fmt.Sprintf("Mirror topic '%s' was not verified since the broker started.", topic), Hint: "Begin one with POST …:verify or 'hawser mirror verify'."}
+		return Verification{}, &Error{Kind: NotFound, Text: fmt.Sprintf("Mirror topic '%s' was not verified since the broker started.",
+			topic), Hint: "Begin one with POST …:verify or 'hawser mirror verify'."}
 	}
 	return v.copyOf(), nil
 }
@@ -250,7 +252,8 @@ func (j *verifying) fetch(ctx context.Context, src Source, at kafka.Offset) (fet
 		}
 	}
 	for size := verifyBytes; ; size = min(4*size, verifyMax) {
-		want := fetcher.Want{TopicPartition: j.source, TopicID: j.id, Offset: at, LastEpoch: kafka.NoEpoch, CurrentEpoch: j.leader.Epoch, MaxBytes: size}
+		want := fetcher.Want{TopicPartition: j.source, TopicID: j.id, Offset: at, LastEpoch: kafka.NoEpoch, CurrentEpoch: j.leader.Epoch,
+			MaxBytes: size}
 		list, err := j.session.Fetch(ctx, []fetcher.Want{want}, fetcher.Ask{MaxWait: time.Second, MinBytes: 1, MaxBytes: size})
 		if err == nil && len(list) == 1 {
 			err = list[0].Err
@@ -285,7 +288,8 @@ func (j *verifying) connect(ctx context.Context, src Source) error {
 		return err
 	}
 	if known := j.m.rec.SourceTopicID; !known.IsZero() && !leaders.TopicID.IsZero() && leaders.TopicID != known {
-		return kafka.Errorf(kafka.InconsistentTopicID, "The source's topic '%s' is another one than was mirrored: it was deleted and created again.", j.source.Topic)
+		return kafka.Errorf(kafka.InconsistentTopicID, "The source's topic '%s' is another one than was mirrored: it was deleted and "+
+			"created again.", j.source.Topic)
 	}
 	if int(j.partition) >= len(leaders.List) || leaders.List[j.partition].Broker < 0 {
 		return kafka.Errorf(kafka.LeaderNotAvailable, "Partition %s has no leader at the source now.", j.source)

@@ -64,8 +64,10 @@ func withdrawal(p *meta.Pledge, word plan.Word, err error) *WithdrawnPledge {
 	}
 	return &WithdrawnPledge{
 		Restore: p.ID, Cluster: p.Cluster, Topic: p.Name, SinceMs: p.SinceMs, Says: word.String(),
-		Text: fmt.Sprintf("The pledge to the restore of topic '%s' of cluster %s is taken back; that cluster %s. This topic may be restored, reversed and deleted again. "+
-			"Should cluster %s come back, the restore gets no pledge: if it has cut nothing off yet, its topic stays read-only until it is failed over or restored anew there; if it has, it goes on as a mirror of this topic.",
+		Text: fmt.Sprintf("The pledge to the restore of topic '%s' of cluster %s is taken back; that cluster %s. This topic may be "+
+			"restored, reversed and deleted again. "+
+			"Should cluster %s come back, the restore gets no pledge: if it has cut nothing off yet, its topic stays read-only until it "+
+			"is failed over or restored anew there; if it has, it goes on as a mirror of this topic.",
 			p.Name, p.Cluster, says, p.Cluster),
 	}
 }
@@ -114,7 +116,8 @@ func takeBack(rec *meta.Mirror, nowMs int64) {
 func bound(link string, pledged []string) error {
 	return &Error{
 		Kind: InUse,
-		Text: fmt.Sprintf("Cluster link '%s' cannot be deleted: %d of its topics are pledged to restores on the other cluster: %s.", link, len(pledged), some(pledged)),
+		Text: fmt.Sprintf("Cluster link '%s' cannot be deleted: %d of its topics are pledged to restores on the other cluster: %s.", link,
+			len(pledged), some(pledged)),
 		Hint: "Wait until those are done; if that cluster is gone for good, delete with force, which takes the pledges back.",
 	}
 }

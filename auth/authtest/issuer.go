@@ -204,7 +204,8 @@ func (i *Issuer) SignWith(algorithm jose.SignatureAlgorithm, key any, id string,
 // Claims is those of a good token for alice, with changes: a name and a value each; nil takes the claim away.
 func (i *Issuer) Claims(changes ...any) map[string]any {
 	now := i.Now().Unix()
-	c := map[string]any{"sub": "alice", "iss": "https://issuer", "aud": []string{"other", "hawser"}, "iat": now - 10, "exp": now + 300, "scope": "read write"}
+	c := map[string]any{"sub": "alice", "iss": "https://issuer", "aud": []string{"other", "hawser"}, "iat": now - 10, "exp": now + 300,
+		"scope": "read write"}
 	for n := 0; n < len(changes); n += 2 {
 		if name := changes[n].(string); changes[n+1] == nil {
 			delete(c, name)

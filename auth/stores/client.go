@@ -50,12 +50,14 @@ func (c Client) TLS() (*ClientTLS, error) {
 	}
 	if c.TrustStore.Given() {
 		if made.roots, err = c.TrustStore.LiveRoots(); err != nil {
-			return nil, &ClientError{fmt.Errorf("read ssl.truststore: %w", err), "Give the authorities' certificates as PEM text, or a PEM, JKS or PKCS12 file and its password."}
+			return nil, &ClientError{fmt.Errorf("read ssl.truststore: %w", err),
+				"Give the authorities' certificates as PEM text, or a PEM, JKS or PKCS12 file and its password."}
 		}
 	}
 	if c.KeyStore.Given() {
 		if made.pair, err = c.KeyStore.LiveKeyPair(); err != nil {
-			return nil, &ClientError{fmt.Errorf("read ssl.keystore: %w", err), "Give key and certificates as PEM text, or a PEM, JKS or PKCS12 file and its password; ssl.key.password if the key has another."}
+			return nil, &ClientError{fmt.Errorf("read ssl.keystore: %w", err),
+				"Give key and certificates as PEM text, or a PEM, JKS or PKCS12 file and its password; ssl.key.password if the key has another."}
 		}
 	}
 	return made, nil
@@ -113,7 +115,8 @@ func cipherSuites(names []string) ([]uint16, error) {
 		known := tls.CipherSuites()
 		i := slices.IndexFunc(known, func(s *tls.CipherSuite) bool { return s.Name == name })
 		if i < 0 {
-			return nil, &ClientError{fmt.Errorf("ssl.cipher.suites: %q is not offered", name), "Leave it unset, or name suites as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384."}
+			return nil, &ClientError{fmt.Errorf("ssl.cipher.suites: %q is not offered", name),
+				"Leave it unset, or name suites as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384."}
 		}
 		suites = append(suites, known[i].ID)
 	}

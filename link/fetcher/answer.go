@@ -221,8 +221,10 @@ func (q *part) store(f *Fetched) verdict {
 	switch magic := batch.ErrMagic(0); {
 	case cut.err == nil:
 	case errors.As(cut.err, &magic):
-		q.fail(OldFormat, fmt.Errorf("source topic '%s' partition %d holds message format %d at offset %d; only format 2 can be mirrored: let a producer of version 0.11 or later write it anew",
-			q.Source.Topic, q.Source.Partition, int8(magic), cut.at), stuckWait)
+		q.fail(OldFormat,
+			fmt.Errorf("source topic '%s' partition %d holds message format %d at offset %d; only format 2 can be mirrored: let a "+
+				"producer of version 0.11 or later write it anew",
+				q.Source.Topic, q.Source.Partition, int8(magic), cut.at), stuckWait)
 		return stay
 	default:
 		q.corrupt(fmt.Errorf("read what source partition %s sent for offset %d: %w", q.Source, q.asked.offset, cut.err))
@@ -242,7 +244,8 @@ func (q *part) nothingWhole(f *Fetched, cut cut) verdict {
 		q.maxBytes = cut.need
 		return stay
 	}
-	q.corrupt(fmt.Errorf("source partition %s sent %d bytes for offset %d and no whole batch below its high watermark %d", q.Source, len(f.Batches), q.asked.offset, f.HighWatermark))
+	q.corrupt(fmt.Errorf("source partition %s sent %d bytes for offset %d and no whole batch below its high watermark %d", q.Source,
+		len(f.Batches), q.asked.offset, f.HighWatermark))
 	return stay
 }
 
@@ -257,7 +260,8 @@ func (q *part) append(f *Fetched, c cut) bool {
 	behind := c.behind(f.HighWatermark)
 	put := func(bs batch.Batches) error {
 		return q.target(func() error {
-			return q.Target.AppendMirrored(q.ctx, partition.Mirrored{Generation: q.asked.generation, FetchedAt: q.asked.offset, Batches: bs, Behind: behind})
+			return q.Target.AppendMirrored(q.ctx, partition.Mirrored{Generation: q.asked.generation, FetchedAt: q.asked.offset, Batches: bs,
+				Behind: behind})
 		})
 	}
 	gaps := q.epochGaps(c.whole, c.last)

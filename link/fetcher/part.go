@@ -156,8 +156,8 @@ type oddEpoch struct {
 // suspicionAge is for how long a fault counts as seen.
 const suspicionAge = time.Minute
 
-// final reports whether a fault ends its mirror as soon as it is shown. No single answer of the source does that: nothing protects the bytes
-// of one on a plaintext line, nor does anything make one broker's metadata right.
+// final reports whether a fault ends its mirror as soon as it is shown. No single answer of the source does that:
+// nothing protects the bytes of one on a plaintext line, nor does anything make one broker's metadata right.
 func final(fault Fault) bool {
 	switch fault {
 	case TopicIDChanged, AppendEpochBack, Truncated, OldFormat:

@@ -147,15 +147,18 @@ func (q *part) choose(leaders Leaders, err error) (Leader, Fault, error) {
 		return Leader{}, faultOf(err), err
 	}
 	if !q.SourceID.IsZero() && !leaders.TopicID.IsZero() && q.SourceID != leaders.TopicID {
-		return Leader{}, TopicIDChanged, fmt.Errorf("source topic '%s' was deleted and made anew: its id was %s and now is %s; fail the mirror over, or delete it and create it again",
+		return Leader{}, TopicIDChanged, fmt.Errorf("source topic '%s' was deleted and made anew: its id was %s and now is %s; fail "+
+			"the mirror over, or delete it and create it again",
 			q.Source.Topic, q.SourceID, leaders.TopicID)
 	}
 	if int(q.Source.Partition) >= len(leaders.List) {
-		return Leader{}, PartitionsFewer, fmt.Errorf("source topic '%s' has %d partitions, partition %d is gone", q.Source.Topic, len(leaders.List), q.Source.Partition)
+		return Leader{}, PartitionsFewer, fmt.Errorf("source topic '%s' has %d partitions, partition %d is gone", q.Source.Topic,
+			len(leaders.List), q.Source.Partition)
 	}
 	leader := leaders.List[q.Source.Partition]
 	if leader.Broker < 0 {
-		return leader, q.patient(SourceUnreachable), kafka.Errorf(kafka.LeaderNotAvailable, "partition %s has no leader at the source now", q.Source)
+		return leader, q.patient(SourceUnreachable), kafka.Errorf(kafka.LeaderNotAvailable,
+			"partition %s has no leader at the source now", q.Source)
 	}
 	if known := q.leader.Load(); known != nil && leader.Epoch < known.Epoch {
 		q.backwards++

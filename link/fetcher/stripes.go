@@ -220,7 +220,8 @@ func (s *stripes) append(next *stretch) error {
 			continue
 		}
 		if first := batch.Batch(fresh); first.BaseOffset() < o.LogEnd {
-			return fmt.Errorf("source partition %s changed while it was read: a batch begins at %d, the mirror ends at %d", q.Source, first.BaseOffset(), o.LogEnd)
+			return fmt.Errorf("source partition %s changed while it was read: a batch begins at %d, the mirror ends at %d", q.Source,
+				first.BaseOffset(), o.LogEnd)
 		}
 		f.Offset, f.Batches = o.LogEnd, fresh
 		q.asked = asked{generation: o.Generation, offset: o.LogEnd, epoch: s.leader.Epoch}
@@ -295,7 +296,8 @@ func (s *stripes) read() {
 func (s *stripes) fill(session Session, next *stretch) error {
 	at, need, held := next.from, s.size+s.size/16, 0
 	for at < next.until && held < stretchHeld*s.size {
-		want := Want{TopicPartition: s.q.Source, TopicID: s.topic, Offset: at, LastEpoch: kafka.NoEpoch, CurrentEpoch: s.leader.Epoch, MaxBytes: need}
+		want := Want{TopicPartition: s.q.Source, TopicID: s.topic, Offset: at, LastEpoch: kafka.NoEpoch, CurrentEpoch: s.leader.Epoch,
+			MaxBytes: need}
 		if err := s.pool.pace.wait(s.ctx, s.pool.rateMax); err != nil {
 			return err
 		}

@@ -19,7 +19,8 @@ func iamMechanism(options map[string]string) (sasl.Mechanism, error) {
 				Hint: "Give the broker the role itself (AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE, or the instance's profile), or awsProfileName."}
 		}
 	}
-	providers := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{Profile: options["awsProfileName"]}, &credentials.IAM{}}
+	providers := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{Profile: options["awsProfileName"]},
+		&credentials.IAM{}}
 	if options["awsProfileName"] != "" {
 		providers = providers[1:2]
 	}
@@ -33,6 +34,7 @@ func iamMechanism(options map[string]string) (sasl.Mechanism, error) {
 			return aws.Auth{}, &Error{Class: Auth, Err: fmt.Errorf("get AWS credentials: %w", err),
 				Hint: "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for the broker, or awsProfileName in sasl.jaas.config, or run it with a role."}
 		}
-		return aws.Auth{AccessKey: found.AccessKeyID, SecretKey: found.SecretAccessKey, SessionToken: found.SessionToken, UserAgent: "hawser"}, nil
+		return aws.Auth{AccessKey: found.AccessKeyID, SecretKey: found.SecretAccessKey, SessionToken: found.SessionToken,
+			UserAgent: "hawser"}, nil
 	}), nil
 }

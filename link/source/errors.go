@@ -131,7 +131,8 @@ func classOf(err error) (Class, string) {
 		}
 		return Unresolvable, ""
 	case isAuth(err) && silent(err):
-		return Auth, "The broker's listener wants a login: set security.protocol to SASL_SSL or SASL_PLAINTEXT, sasl.mechanism and sasl.jaas.config."
+		return Auth, "The broker's listener wants a login: set security.protocol to SASL_SSL or SASL_PLAINTEXT, " +
+			"sasl.mechanism and sasl.jaas.config."
 	case isAuth(err):
 		return Auth, ""
 	case isTLS(err):

@@ -125,7 +125,8 @@ func readLeaders(topic *kmsg.MetadataResponseTopic, at time.Time) cachedTopic {
 	}
 	for _, p := range topic.Partitions {
 		if p.Partition < 0 || int(p.Partition) >= len(known.leaders.List) {
-			known.err = kafka.Errorf(kafka.InvalidPartitions, "the source names partition %d of topic '%s', which has %d", p.Partition, name, len(topic.Partitions))
+			known.err = kafka.Errorf(kafka.InvalidPartitions, "the source names partition %d of topic '%s', which has %d", p.Partition, name,
+				len(topic.Partitions))
 			return known
 		}
 		leader := fetcher.Leader{Broker: p.Leader, Epoch: kafka.LeaderEpoch(p.LeaderEpoch)}

@@ -26,7 +26,8 @@ func (s Security) mechanism() (sasl.Mechanism, error) {
 	name := strings.ToUpper(s.Mechanism)
 	wanted, known := modules[name]
 	if !known {
-		return nil, &Error{Class: Auth, Err: fmt.Errorf("sasl.mechanism %q is not supported", s.Mechanism), Hint: "Use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM."}
+		return nil, &Error{Class: Auth, Err: fmt.Errorf("sasl.mechanism %q is not supported", s.Mechanism),
+			Hint: "Use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM."}
 	}
 	var login config.Login
 	if s.JAAS != "" || name != "OAUTHBEARER" && name != "AWS_MSK_IAM" {
@@ -35,7 +36,8 @@ func (s Security) mechanism() (sasl.Mechanism, error) {
 				Hint: `Write it as Java clients do: org.apache.kafka.common.security.scram.ScramLoginModule required username="…" password="…";`}
 		}
 		if !strings.HasSuffix(login.Module, wanted) {
-			return nil, &Error{Class: Auth, Err: fmt.Errorf("sasl.mechanism %s needs %s, but sasl.jaas.config names another login module", name, wanted), Hint: hints[Auth]}
+			return nil, &Error{Class: Auth, Err: fmt.Errorf("sasl.mechanism %s needs %s, but sasl.jaas.config names another login module",
+				name, wanted), Hint: hints[Auth]}
 		}
 	}
 	switch name {

@@ -11,7 +11,8 @@ import (
 
 // askLeader sends a request that names one partition to its leader, and once more to the new one
 // if it has moved. build is given the leader epoch known; check finds the answer's error.
-func (c *Cluster) askLeader(ctx context.Context, tp kafka.TopicPartition, build func(kafka.LeaderEpoch) kmsg.Request, check func(kmsg.Response) error) error {
+func (c *Cluster) askLeader(ctx context.Context, tp kafka.TopicPartition, build func(kafka.LeaderEpoch) kmsg.Request,
+	check func(kmsg.Response) error) error {
 	var failure error
 	for try := range 2 {
 		leaders, err := c.Leaders(ctx, tp.Topic, try > 0)
@@ -19,7 +20,8 @@ func (c *Cluster) askLeader(ctx context.Context, tp kafka.TopicPartition, build 
 			return err
 		}
 		if int(tp.Partition) >= len(leaders.List) || tp.Partition < 0 {
-			return kafka.Errorf(kafka.UnknownTopicOrPartition, "the source's topic '%s' has %d partitions, no partition %d", tp.Topic, len(leaders.List), tp.Partition)
+			return kafka.Errorf(kafka.UnknownTopicOrPartition, "the source's topic '%s' has %d partitions, no partition %d", tp.Topic,
+				len(leaders.List), tp.Partition)
 		}
 		leader := leaders.List[tp.Partition]
 		if leader.Broker < 0 {
@@ -51,7 +53,8 @@ func movedOrGone(err error) bool {
 
 // EpochEnd is OffsetForLeaderEpoch at the partition's leader: the largest epoch not above wanted and its exclusive
 // end; NoEpoch and NoOffset where the source knows none. current is the leader epoch believed in, NoEpoch for no belief.
-func (c *Cluster) EpochEnd(ctx context.Context, tp kafka.TopicPartition, current, wanted kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset, error) {
+func (c *Cluster) EpochEnd(ctx context.Context, tp kafka.TopicPartition,
+	current, wanted kafka.LeaderEpoch) (kafka.LeaderEpoch, kafka.Offset, error) {
 	epoch, end := kafka.NoEpoch, kafka.NoOffset
 	build := func(kafka.LeaderEpoch) kmsg.Request {
 		p := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()

@@ -147,7 +147,8 @@ func (c *Cluster) whyNot(ctx context.Context, address string, rq *peer.Request, 
 	for _, key := range resp.(*kmsg.ApiVersionsResponse).ApiKeys {
 		if key.ApiKey == rq.Key() {
 			if row, _ := peer.RowOf(rq.Ask.Key); key.MinVersion > row.Max || key.MaxVersion < row.Min {
-				return kafka.Errorf(kafka.UnsupportedVersion, "The other cluster offers %s in versions %d-%d, this one speaks %d-%d: upgrade the older one.", row.Name, key.MinVersion, key.MaxVersion, row.Min, row.Max)
+				return kafka.Errorf(kafka.UnsupportedVersion, "The other cluster offers %s in versions %d-%d, this one speaks %d-%d: "+
+					"upgrade the older one.", row.Name, key.MinVersion, key.MaxVersion, row.Min, row.Max)
 			}
 			return failure
 		}

@@ -35,7 +35,8 @@ const (
 	Alter           Right = "ALTER"
 )
 
-var rightBits = map[Right]kmsg.ACLOperation{Read: kmsg.ACLOperationRead, DescribeConfigs: kmsg.ACLOperationDescribeConfigs, Alter: kmsg.ACLOperationAlter}
+var rightBits = map[Right]kmsg.ACLOperation{Read: kmsg.ACLOperationRead, DescribeConfigs: kmsg.ACLOperationDescribeConfigs,
+	Alter: kmsg.ACLOperationAlter}
 
 // Missing lists those of the rights that are not there. A cluster that does not tell (before KIP-430, Kafka 2.3), or has no such
 // topic, is taken to allow everything.

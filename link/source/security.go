@@ -41,7 +41,8 @@ func (s Security) secured() (*stores.ClientTLS, error) {
 	if err != nil || !withTLS {
 		return nil, err
 	}
-	made, err := stores.Client{KeyStore: s.KeyStore, TrustStore: s.TrustStore, Versions: s.Versions, Ciphers: s.Ciphers, NoHostCheck: s.NoHostCheck}.TLS()
+	made, err := stores.Client{KeyStore: s.KeyStore, TrustStore: s.TrustStore, Versions: s.Versions, Ciphers: s.Ciphers,
+		NoHostCheck: s.NoHostCheck}.TLS()
 	var refused *stores.ClientError
 	if errors.As(err, &refused) {
 		return nil, &Error{Class: TLS, Err: refused.Err, Hint: refused.Hint}

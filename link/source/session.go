@@ -129,8 +129,8 @@ func (s *session) Fetch(ctx context.Context, wanted []fetcher.Want, ask fetcher.
 	}
 }
 
-// send bounds how long an exchange may take. The client library bounds it only once the request is written, and before that it obeys a broker
-// that tells it to rest, for weeks if one wrong bit says so.
+// send bounds how long an exchange may take. The client library bounds it only once the request is written, and before
+// that it obeys a broker that tells it to rest, for weeks if one wrong bit says so.
 func (s *session) send(ctx context.Context, client *kgo.Client, req *kmsg.FetchRequest, ask fetcher.Ask) (*kmsg.FetchResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, ask.MaxWait+s.cluster.cfg.RequestTimeout+restMost)
 	defer cancel()

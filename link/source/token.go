@@ -109,7 +109,8 @@ func bearerMechanism(o OAuth, options map[string]string) (sasl.Mechanism, error)
 	for name, value := range options {
 		if key, is := strings.CutPrefix(name, "extension_"); is {
 			if !extension.MatchString(key+"="+value) || key == "auth" {
-				return nil, &Error{Class: Auth, Err: fmt.Errorf("sasl.jaas.config: the extension %.50q is malformed", key), Hint: "Names are letters, values are printable."}
+				return nil, &Error{Class: Auth, Err: fmt.Errorf("sasl.jaas.config: the extension %.50q is malformed", key),
+					Hint: "Names are letters, values are printable."}
 			}
 			extensions[key] = value
 		}
@@ -144,10 +145,12 @@ func (o OAuth) fetcher(options map[string]string) (func(context.Context) (string
 	case address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
 		return nil, errors.New("sasl.oauthbearer.token.endpoint.url must be https://host/path, http://host/path or file:///path")
 	case o.ClientID == "" || o.ClientSecret == "":
-		return nil, errors.New("a client id and secret are needed: sasl.oauthbearer.client.credentials.client.id and .secret, or clientId and clientSecret in sasl.jaas.config")
+		return nil, errors.New("a client id and secret are needed: sasl.oauthbearer.client.credentials.client.id and .secret, or " +
+			"clientId and clientSecret in sasl.jaas.config")
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
-	trust := stores.Store{Certificates: options["ssl.truststore.certificates"], Location: options["ssl.truststore.location"], Password: options["ssl.truststore.password"]}
+	trust := stores.Store{Certificates: options["ssl.truststore.certificates"], Location: options["ssl.truststore.location"],
+		Password: options["ssl.truststore.password"]}
 	if trust.Given() {
 		roots, err := trust.Roots()
 		if err != nil {

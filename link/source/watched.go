@@ -79,7 +79,8 @@ type watched struct {
 }
 
 func (c *Cluster) watch(conn net.Conn, address string, asked func() int64, sizes *sizes) net.Conn {
-	return &watched{Conn: conn, address: address, asked: asked, sizes: sizes, stall: min(stallTime, max(c.cfg.RequestTimeout/2, 50*time.Millisecond))}
+	return &watched{Conn: conn, address: address, asked: asked, sizes: sizes,
+		stall: min(stallTime, max(c.cfg.RequestTimeout/2, 50*time.Millisecond))}
 }
 
 // dialFor opens connections on which answers have at most so many bytes.
@@ -127,7 +128,8 @@ func (w *watched) Read(p []byte) (int, error) {
 			w.sizes.ended(w.length, false)
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) && !w.over() {
-			err = &Error{Class: Timeout, Address: w.address, Err: fmt.Errorf("an answer stopped midway, %d of %d bytes came: %w", w.length-w.left, w.length, err),
+			err = &Error{Class: Timeout, Address: w.address, Err: fmt.Errorf("an answer stopped midway, %d of %d bytes came: %w",
+				w.length-w.left, w.length, err),
 				Hint: "Bytes were damaged or lost on the way, or the broker hangs."}
 		}
 	}
@@ -197,7 +199,8 @@ func (w *watched) begin() error {
 	w.length = int64(int32(binary.BigEndian.Uint32(w.head[:])))
 	w.left = max(w.length, 0)
 	if alert, handshake := byte(21), byte(22); (w.head[0] == alert || w.head[0] == handshake) && w.head[1] == 3 {
-		return &Error{Class: TLS, Address: w.address, Err: errors.New("the broker's listener speaks TLS, and was spoken to without"), Hint: "Set security.protocol to SSL, or where it wants a login to SASL_SSL."}
+		return &Error{Class: TLS, Address: w.address, Err: errors.New("the broker's listener speaks TLS, and was spoken to without"),
+			Hint: "Set security.protocol to SSL, or where it wants a login to SASL_SSL."}
 	}
 	asked := w.asked()
 	if w.length <= asked || w.length > mostMaxReadBytes {
@@ -207,6 +210,7 @@ func (w *watched) begin() error {
 		w.beyond = true
 		return nil
 	}
-	return &Error{Class: Other, Address: w.address, Err: fmt.Errorf("an answer claims to have %d bytes where at most %d can be right", w.length, asked),
+	return &Error{Class: Other, Address: w.address, Err: fmt.Errorf("an answer claims to have %d bytes where at most %d can be right",
+		w.length, asked),
 		Hint: "Bytes were damaged on the way, or something between here and the broker does not speak Kafka's protocol."}
 }

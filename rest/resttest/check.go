@@ -97,7 +97,8 @@ func checkBody(response *openapi3.Response, rq *http.Request, status int, header
 	if err := json.Unmarshal(body, &value); err != nil {
 		return fmt.Errorf("status %d: body is not JSON: %w: %s", status, err, body)
 	}
-	if err := media.Schema.Value.VisitJSON(value, openapi3.VisitAsResponse(), openapi3.MultiErrors(), openapi3.EnableFormatValidation()); err != nil {
+	if err := media.Schema.Value.VisitJSON(value, openapi3.VisitAsResponse(), openapi3.MultiErrors(),
+		openapi3.EnableFormatValidation()); err != nil {
 		return fmt.Errorf("status %d: %w\n%s", status, err, body)
 	}
 	return nil

@@ -117,7 +117,8 @@ func (ts *Topics) CreateTopic(_ context.Context, spec rest.TopicSpec) (rest.Topi
 		return rest.Topic{}, kafka.Errorf(kafka.TopicAlreadyExists, "Topic '%s' already exists.", spec.Name)
 	}
 	if spec.ReplicationFactor > 2 {
-		return rest.Topic{}, kafka.Errorf(kafka.InvalidReplicationFactor, "Replication factor: %d larger than available brokers: 2.", spec.ReplicationFactor)
+		return rest.Topic{}, kafka.Errorf(kafka.InvalidReplicationFactor, "Replication factor: %d larger than available brokers: 2.",
+			spec.ReplicationFactor)
 	}
 	if err := checkKnown(slices.Collect(maps.Keys(spec.Configs))); err != nil {
 		return rest.Topic{}, err
@@ -163,7 +164,8 @@ func (ts *Topics) AddPartitions(_ context.Context, name string, total int32) err
 		return err
 	}
 	if int(total) <= len(t.Partitions) {
-		return kafka.Errorf(kafka.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", name, len(t.Partitions), total)
+		return kafka.Errorf(kafka.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", name,
+			len(t.Partitions), total)
 	}
 	t.grow(total)
 	return nil
@@ -264,7 +266,8 @@ func (cs *Configs) BrokerConfigs(_ context.Context, broker int32) ([]rest.TopicC
 	defer cs.mu.Unlock()
 	var out []rest.TopicConfig
 	for name, value := range cs.set[broker] {
-		out = append(out, rest.TopicConfig{Name: name, Value: &value, Source: "DYNAMIC_BROKER_CONFIG", Synonyms: []rest.Synonym{{Name: name, Value: &value, Source: "DYNAMIC_BROKER_CONFIG"}}})
+		out = append(out, rest.TopicConfig{Name: name, Value: &value, Source: "DYNAMIC_BROKER_CONFIG",
+			Synonyms: []rest.Synonym{{Name: name, Value: &value, Source: "DYNAMIC_BROKER_CONFIG"}}})
 	}
 	if broker != rest.EveryBroker {
 		secret, id := "hidden-secret", "1"
@@ -346,7 +349,8 @@ func (us *Users) DeleteUser(_ context.Context, name string, mechanisms []string)
 	defer us.mu.Unlock()
 	for i := range us.list {
 		if us.list[i].Name == name {
-			us.list[i].Credentials = slices.DeleteFunc(slices.Clone(us.list[i].Credentials), func(c rest.Credential) bool { return slices.Contains(mechanisms, c.Mechanism) })
+			us.list[i].Credentials = slices.DeleteFunc(slices.Clone(us.list[i].Credentials),
+				func(c rest.Credential) bool { return slices.Contains(mechanisms, c.Mechanism) })
 		}
 	}
 	us.list = slices.DeleteFunc(us.list, func(u rest.User) bool { return len(u.Credentials) == 0 })

@@ -48,7 +48,8 @@ type Links struct {
 
 // NewLinks is no links at all.
 func NewLinks() *Links {
-	return &Links{links: map[string]*link.Info{}, configs: map[string]map[string]string{}, mirrors: map[string]*link.MirrorInfo{}, nowMs: 1_700_000_000_000}
+	return &Links{links: map[string]*link.Info{}, configs: map[string]map[string]string{}, mirrors: map[string]*link.MirrorInfo{},
+		nowMs: 1_700_000_000_000}
 }
 
 // linkConfigs is the configs that every link here has; "" is one that is unset.
@@ -156,7 +157,8 @@ func (ls *Links) Delete(_ context.Context, name string, force, validateOnly bool
 	}
 	slices.Sort(live)
 	if len(live) > 0 && !force {
-		return &link.Error{Kind: link.InUse, Text: fmt.Sprintf("Cluster link '%s' has %d mirror topics that are not stopped: %s.", name, len(live), strings.Join(live, ", ")),
+		return &link.Error{Kind: link.InUse, Text: fmt.Sprintf("Cluster link '%s' has %d mirror topics that are not stopped: %s.", name,
+			len(live), strings.Join(live, ", ")),
 			Hint: "Promote, fail over or delete them first."}
 	}
 	if validateOnly {
@@ -343,7 +345,8 @@ func (ls *Links) Mirror(name, topic string) (link.MirrorInfo, error) {
 	}
 	m, ok := ls.mirrors[name+"/"+topic]
 	if !ok {
-		return link.MirrorInfo{}, &link.Error{Kind: link.NotFound, Code: "UNKNOWN_TOPIC_OR_PARTITION_ERROR", Text: fmt.Sprintf("Topic '%s' is not a mirror topic of cluster link '%s'.", topic, name)}
+		return link.MirrorInfo{}, &link.Error{Kind: link.NotFound, Code: "UNKNOWN_TOPIC_OR_PARTITION_ERROR",
+			Text: fmt.Sprintf("Topic '%s' is not a mirror topic of cluster link '%s'.", topic, name)}
 	}
 	return *m, nil
 }
@@ -386,10 +389,12 @@ func (ls *Links) Verification(name, topic string) (link.Verification, error) {
 
 // after is the status that a verb leads to.
 var after = map[link.Verb]string{link.Promote: "STOPPED", link.Failover: "STOPPED", link.Pause: "PAUSED", link.Resume: "ACTIVE",
-	link.ReverseAndStart: "PENDING_SYNCHRONIZE", link.ReverseAndPause: "PENDING_SYNCHRONIZE", link.TruncateAndRestore: "PENDING_SETUP_FOR_RESTORE"}
+	link.ReverseAndStart: "PENDING_SYNCHRONIZE", link.ReverseAndPause: "PENDING_SYNCHRONIZE",
+	link.TruncateAndRestore: "PENDING_SETUP_FOR_RESTORE"}
 
 // Order carries out a verb.
-func (ls *Links) Order(_ context.Context, name string, verb link.Verb, topics []string, pattern string, validateOnly bool) ([]link.Outcome, error) {
+func (ls *Links) Order(_ context.Context, name string, verb link.Verb, topics []string, pattern string,
+	validateOnly bool) ([]link.Outcome, error) {
 	if ls.After != nil {
 		defer ls.After() // with ls.mu free again
 	}
@@ -403,7 +408,10 @@ func (ls *Links) Order(_ context.Context, name string, verb link.Verb, topics []
 	}
 	if pattern != "" {
 		asked := topics
-		topics = slices.DeleteFunc(ls.matching(name, verb, pattern), func(topic string) bool { return len(asked) > 0 && !slices.Contains(asked, topic) })
+		topics = slices.DeleteFunc(ls.matching(name, verb, pattern), func(topic string) bool {
+			return len(asked) > 0 &&
+				!slices.Contains(asked, topic)
+		})
 	}
 	var out []link.Outcome
 	for _, topic := range topics {
@@ -448,7 +456,8 @@ func (ls *Links) orderOne(name string, verb link.Verb, topic string, validateOnl
 	}
 	if m.Status == "STOPPED" && verb != link.TruncateAndRestore {
 		already := verb == link.Promote || verb == link.Failover
-		return link.Outcome{Topic: topic, Code: 400, Text: fmt.Sprintf("Topic '%s' has already stopped its mirror from '%s'", topic, name), Lags: m.Lags, Already: already}
+		return link.Outcome{Topic: topic, Code: 400, Text: fmt.Sprintf("Topic '%s' has already stopped its mirror from '%s'", topic,
+			name), Lags: m.Lags, Already: already}
 	}
 	out := link.Outcome{Topic: topic, Lags: m.Lags, Waits: ls.Waits, Open: ls.Open, Missing: ls.Missing, Withdrawn: ls.Withdrawn}
 	if verb == link.TruncateAndRestore {

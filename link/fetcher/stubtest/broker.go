@@ -250,7 +250,8 @@ func (b *Broker) versions() kmsg.Response {
 	defer b.mu.Unlock()
 	resp := kmsg.NewPtrApiVersionsResponse()
 	// Produce is there as every broker lists it, and kgo takes a list without it for none: it would send what is not offered.
-	for _, row := range [][3]int16{{0, 3, 9}, {1, 4, b.maxFetch}, {2, 1, 8}, {3, 1, 12}, {17, 1, 1}, {18, 0, 3}, {23, 2, 4}, {32, 1, 4}, {36, 0, 2}} {
+	for _, row := range [][3]int16{{0, 3, 9}, {1, 4, b.maxFetch}, {2, 1, 8}, {3, 1, 12}, {17, 1, 1}, {18, 0, 3}, {23, 2, 4},
+		{32, 1, 4}, {36, 0, 2}} {
 		k := kmsg.NewApiVersionsResponseApiKey()
 		k.ApiKey, k.MinVersion, k.MaxVersion = row[0], row[1], row[2]
 		resp.ApiKeys = append(resp.ApiKeys, k)
@@ -273,7 +274,8 @@ func (c *Cluster) describeConfigs(req *kmsg.DescribeConfigsRequest) kmsg.Respons
 			set, code = configs(r.ResourceName)
 			row.ErrorCode = int16(code)
 		}
-		for _, pair := range [][2]string{{"cleanup.policy", "delete"}, {"max.message.bytes", "1048588"}, {"message.timestamp.type", "CreateTime"}, {"retention.ms", "-1"}, {"retention.bytes", "-1"}} {
+		for _, pair := range [][2]string{{"cleanup.policy", "delete"}, {"max.message.bytes", "1048588"},
+			{"message.timestamp.type", "CreateTime"}, {"retention.ms", "-1"}, {"retention.bytes", "-1"}} {
 			if _, is := set[pair[0]]; !is {
 				row.Configs = append(row.Configs, described(pair[0], pair[1], kmsg.ConfigSourceDefaultConfig))
 			}

@@ -176,7 +176,8 @@ func Build(base kafka.Offset, epoch kafka.LeaderEpoch, n int, value string) batc
 	for i := range records {
 		records[i] = batch.Record{Offset: base + kafka.Offset(i), Timestamp: 1, Value: []byte(value)}
 	}
-	b, err := batch.Build(batch.Spec{BaseOffset: base, LeaderEpoch: epoch, ProducerID: kafka.NoProducerID, ProducerEpoch: -1, BaseSequence: -1}, records)
+	b, err := batch.Build(batch.Spec{BaseOffset: base, LeaderEpoch: epoch, ProducerID: kafka.NoProducerID, ProducerEpoch: -1,
+		BaseSequence: -1}, records)
 	if err != nil {
 		panic(err)
 	}

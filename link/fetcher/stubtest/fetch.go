@@ -134,7 +134,8 @@ func (c *connection) collect(req *kmsg.FetchRequest, resp *kmsg.FetchResponse, f
 		urgent = urgent || len(out.RecordBatches) > 0 || out.ErrorCode != 0 || out.DivergingEpoch.EndOffset >= 0
 		left -= len(out.RecordBatches)
 		high, start := kafka.Offset(out.HighWatermark), kafka.Offset(out.LogStartOffset)
-		news := len(out.RecordBatches) > 0 || out.ErrorCode != 0 || out.DivergingEpoch.EndOffset >= 0 || !p.said || p.high != high || p.start != start
+		news := len(out.RecordBatches) > 0 || out.ErrorCode != 0 || out.DivergingEpoch.EndOffset >= 0 || !p.said || p.high != high ||
+			p.start != start
 		if news || c.id == 0 {
 			t := kmsg.NewFetchResponseTopic()
 			t.Topic, t.TopicID = p.topic, p.id
