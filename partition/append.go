@@ -233,7 +233,7 @@ func (p *Partition) appendOwn(b batch.Batch, g *guard) (Appended, error) {
 	if err := p.write(batch.Batches(b)); err != nil {
 		return Appended{}, err
 	}
-	p.took(b)
+	p.took(b, p.now().UnixMilli())
 	p.grown()
 	result.Base, result.Next = b.BaseOffset(), b.NextOffset()
 	return result, nil
@@ -258,8 +258,8 @@ func (p *Partition) write(bs batch.Batches) error {
 
 // took takes a batch that is in the log now into the producers' state, and a
 // transaction that it ended into the marks. It needs mu.
-func (p *Partition) took(b batch.Batch) {
-	ended, ok := p.derived.take(b, p.now().UnixMilli())
+func (p *Partition) took(b batch.Batch, nowMs int64) {
+	ended, ok := p.derived.take(b, nowMs)
 	if !ok {
 		return
 	}
@@ -366,7 +366,7 @@ func (p *Partition) writeMarker(result Appended, id kafka.ProducerID, epoch int1
 	if err := p.write(batch.Batches(b)); err != nil {
 		return Appended{}, false, err
 	}
-	p.took(b)
+	p.took(b, p.now().UnixMilli())
 	p.grown()
 	result.Base, result.Next = b.BaseOffset(), b.NextOffset()
 	return result, true, nil

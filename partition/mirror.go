@@ -161,12 +161,12 @@ func (p *Partition) appendMirrored(m Mirrored, r run) error {
 		return err
 	}
 	marks := &p.marks
-	top := kafka.NoEpoch
+	top, nowMs := kafka.NoEpoch, p.now().UnixMilli()
 	for b, err := range r.bytes.All() {
 		if err != nil {
 			return errors.Join(errors.New("BUG: batches were checked before"), err)
 		}
-		p.took(b)
+		p.took(b, nowMs)
 		if epoch := b.LeaderEpoch(); epoch > top {
 			// Before the end is shown: a sync under way must not carry the high watermark past it (rule E4).
 			top = epoch

@@ -212,7 +212,7 @@ func (q *part) corrupt(err error) {
 
 // store appends an answer's whole batches, and judges what is behind them.
 func (q *part) store(f *Fetched) verdict {
-	cut := cutWhole(f.Batches, f.HighWatermark)
+	cut := f.cut()
 	if len(cut.whole) > 0 {
 		if !q.append(f, cut) {
 			return stay
@@ -343,6 +343,15 @@ func (c cut) behind(highWatermark kafka.Offset) int64 {
 	}
 	each := float64(len(c.whole)) / float64(c.last.NextOffset()-first.BaseOffset())
 	return int64(each * float64(highWatermark-c.last.NextOffset()))
+}
+
+// cut is the answer's bytes taken apart. They are walked once: for small batches that costs as much as anything that is done with them.
+func (f *Fetched) cut() cut {
+	if f.walked == nil {
+		c := cutWhole(f.Batches, f.HighWatermark)
+		f.walked = &c
+	}
+	return *f.walked
 }
 
 // cutWhole walks the batches of an answer up to the source's high watermark. A part of a batch at the end is

@@ -174,7 +174,7 @@ func (l *loop) launch(x *exchange) {
 		if len(f.Batches) == 0 {
 			continue
 		}
-		c := cutWhole(f.Batches, f.HighWatermark)
+		c := f.cut()
 		if c.err != nil || c.last == nil || c.last.NextOffset() <= f.Offset {
 			return
 		}
@@ -217,7 +217,7 @@ func (l *loop) hand(x *exchange) {
 			l.give(e.q, f)
 			l.widen(e.q, f, bytes, x.elapsed)
 		}
-		f.Batches = nil
+		f.Batches, f.walked = nil, nil
 	}
 	l.regain(x, bytes)
 }

@@ -85,6 +85,8 @@ type Fetched struct {
 	DivergingEpoch kafka.LeaderEpoch
 	DivergingEnd   kafka.Offset
 	Batches        batch.Batches // may end in a part of a batch
+
+	walked *cut // of Batches, once the loop has looked at it
 }
 
 // Target is the mirror partition; *partition.Partition is one.
