@@ -79,7 +79,8 @@ func (c *Coordinator) retryShard(ctx context.Context, s *shard) error {
 	}
 	c.wakeAll(groups, time.Now())
 	s.failed.Store(false)
-	c.log.Info("the groups on this partition are in service again", "topic", kafka.ConsumerOffsetsTopic, "partition", s.n, "groups", len(groups))
+	c.log.Info("the groups on this partition are in service again", "topic", kafka.ConsumerOffsetsTopic, "partition", s.n,
+		"groups", len(groups))
 	return nil
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/hawserio/hawser/meta"
 )
 
-// follow starts and ends links as the image says, and wakes those that it has news for. An image that is older than one before says nothing: the
-// watch may be late, and would end a link that was just made.
+// follow starts and ends links as the image says, and wakes those that it has news for. An image that is older than one
+// before says nothing: the watch may be late, and would end a link that was just made.
 func (ls *Links) follow(img *meta.Image) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

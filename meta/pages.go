@@ -23,8 +23,8 @@ const (
 	pageLeaf    = 2
 )
 
-// pageTree looks at a database's pages as bbolt does when it looks for those that are free. bbolt panics at what it finds then, where nobody
-// can catch it; and what it may find is more than a walk over the keys shows.
+// pageTree looks at a database's pages as bbolt does when it looks for those that are free. bbolt panics at what it
+// finds then, where nobody can catch it; and what it may find is more than a walk over the keys shows.
 type pageTree struct {
 	file     io.ReaderAt
 	pageSize int64

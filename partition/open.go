@@ -133,7 +133,8 @@ func (p *Partition) open() error {
 	if err != nil {
 		p.lacked = store.Lacks(err)
 		if errors.Is(err, commitlog.ErrCorrupt) {
-			err = fmt.Errorf("%w; the directory is data/%s: put a copy of it back and restart the broker, or make it an empty directory to go on without its records (a mirror is copied again)", err, p.at)
+			err = fmt.Errorf("%w; the directory is data/%s: put a copy of it back and restart the broker, or make it an empty directory "+
+				"to go on without its records (a mirror is copied again)", err, p.at)
 		}
 		return p.storageError("open the log", err)
 	}

@@ -136,9 +136,10 @@ func (p *Partition) swapCopy(ctx context.Context, c *Partition) error {
 	return nil
 }
 
-// continuedBy looks whether a copy has the mirror's last batch in its history, and so all below it: the copy may have learned first that the source lost
-// records in an unclean election. Then the mirror is cut, with a higher epoch (rule E2), and not exchanged for something else. Where a cleaner has taken
-// that batch away, the next one must be of its epoch: before one of another, the two may have parted.
+// continuedBy looks whether a copy has the mirror's last batch in its history, and so all below it: the copy may have
+// learned first that the source lost records in an unclean election. Then the mirror is cut, with a higher epoch (rule
+// E2), and not exchanged for something else. Where a cleaner has taken that batch away, the next one must be of its
+// epoch: before one of another, the two may have parted.
 func (p *Partition) continuedBy(c *Partition) error {
 	last, err := p.LastBatch()
 	if err != nil || last == nil {

@@ -146,7 +146,8 @@ func (c *Coordinator) Retry(ctx context.Context) error {
 		}
 		c.resume(ids)
 		s.failed.Store(false)
-		c.log.Info("the transactional ids on this partition are in service again", "topic", kafka.TransactionStateTopic, "partition", s.n, "ids", len(ids))
+		c.log.Info("the transactional ids on this partition are in service again", "topic", kafka.TransactionStateTopic, "partition", s.n,
+			"ids", len(ids))
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ func main() {
 func serve(ctx context.Context, o cli.ServeOptions) error {
 	return broker.Run(ctx, broker.Config{
 		Dir: o.DataDir, Kafka: o.Kafka, Advertise: o.Advertise, HTTP: o.HTTP,
-		ClusterID: o.ClusterID, NodeID: o.NodeID, NewIdentity: o.NewIdentity, ForgetSecrets: o.ForgetSecrets, Settings: o.Settings, Version: programVersion(),
+		ClusterID: o.ClusterID, NodeID: o.NodeID, NewIdentity: o.NewIdentity, ForgetSecrets: o.ForgetSecrets, Settings: o.Settings,
+		Version: programVersion(),
 	}, os.Stderr)
 }
 

@@ -1,6 +1,7 @@
-// Package descriptors keeps file descriptors free for the logs and the metadata. A log that cannot open a file in the middle of a sync is out of
-// service until the broker is started again, and etcd ends the process; so clients' connections and files that stay open
-// are refused some descriptors earlier. handler and broker use it for their listeners, store/disk for files.
+// Package descriptors keeps file descriptors free for the logs and the metadata. A log that cannot open a file in the
+// middle of a sync is out of service until the broker is started again, and etcd ends the process; so clients'
+// connections and files that stay open are refused some descriptors earlier. handler and broker use it for their
+// listeners, store/disk for files.
 package descriptors
 
 import (
@@ -18,7 +19,8 @@ const (
 )
 
 // ErrFew says that descriptors run low; matched with errors.Is.
-var ErrFew = errors.New("too many files and connections are open: raise the limit of open files (ulimit -n, LimitNOFILE) and restart, or close connections")
+var ErrFew = errors.New("too many files and connections are open: raise the limit of open files (ulimit -n, LimitNOFILE) and " +
+	"restart, or close connections")
 
 // Limit is how many descriptors this process may have, 0 where the system does not say.
 var Limit = sync.OnceValue(limit)

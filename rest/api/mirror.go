@@ -78,8 +78,9 @@ type AlteredMirror struct {
 	OpenTransactions []OpenTransaction `json:"open_transactions,omitempty"`     // what stopping, reversing or restoring aborts
 	GroupOffsets     []GroupOffset     `json:"group_offsets_lowered,omitempty"` // by truncate-and-restore
 	MissingACLs      []MissingACL      `json:"missing_acls,omitempty"`          // of a dry run
-	WouldWaitFor     []CodedError      `json:"would_wait_for,omitempty"`        // of a dry run of promote: what keeps the source from being asked
-	PledgeWithdrawn  *WithdrawnPledge  `json:"pledge_withdrawn,omitempty"`      // by a forced failover of a topic that is STOPPED
+	// of a dry run of promote: what keeps the source from being asked
+	WouldWaitFor    []CodedError     `json:"would_wait_for,omitempty"`
+	PledgeWithdrawn *WithdrawnPledge `json:"pledge_withdrawn,omitempty"` // by a forced failover of a topic that is STOPPED
 	// promote or failover of what is STOPPED: the error is that there is nothing to do
 	AlreadyStopped bool `json:"already_stopped,omitempty"`
 }
