@@ -139,7 +139,7 @@ function drawTiles(now) {
   drawVerdict(live, ailing, badLinks, worst);
   $("tiles").hidden = now.links.length === 0;
   $("tiles").replaceChildren(
-    tile(count(now.links.length), badLinks.length ? "links, " + badLinks.length + " in trouble" : now.links.length === 1 ? "link" : "links", badLinks.length > 0),
+    tile(count(now.links.length), now.links.length === 1 ? badLinks.length ? "link, in trouble" : "link" : badLinks.length ? "links, " + badLinks.length + " in trouble" : "links", badLinks.length > 0),
     tile(count(live.length), live.length === 1 ? "mirror topic" : "mirror topics"),
     tile(count(ailing), "in trouble", ailing > 0),
     tile(count(behind), "records behind"),

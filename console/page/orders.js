@@ -9,6 +9,7 @@ function ordersFor(status, turns) {
   if (status === "STOPPED") return turns ? ["truncate-and-restore"] : [];
   if (status === "PAUSED") return ["resume", "failover"];
   if (status === "FAILED") return ["resume", "failover"];
+  if (["SOURCE_UNAVAILABLE", "LINK_FAILED", "LINK_PAUSED"].includes(status)) return ["failover", "pause"]; // a promotion would only wait
   if (status === "PENDING_MIRROR") return ["truncate-and-restore", "failover"];
   if (status.startsWith("PENDING_")) return ["failover"];
   if (status === "ACTIVE" && turns) return ["pause", "promote", "reverse-and-start", "reverse-and-pause", "failover"];
