@@ -84,18 +84,25 @@ func startEtcd(cfg Config) (server *embed.Etcd, err error) {
 		}
 	}()
 	var running atomic.Bool
-	server, err = embed.StartEtcd(etcdConfig(cfg, zap.WithFatalHook(fatal{&running})))
+	hook := fatal{&running, cfg.Logger, zapcore.WriteThenFatal.OnWrite}
+	server, err = embed.StartEtcd(etcdConfig(cfg, zap.WithFatalHook(hook)))
 	running.Store(true)
 	return server, err
 }
 
 // fatal is what follows a fatal error of etcd's: while it starts a panic, which startEtcd catches, and then the end of the process as ever.
-type fatal struct{ running *atomic.Bool }
+type fatal struct {
+	running *atomic.Bool
+	log     *slog.Logger
+	end     func(*zapcore.CheckedEntry, []zapcore.Field)
+}
 
 // OnWrite is called when the error's line has been written.
 func (f fatal) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	if f.running.Load() {
-		zapcore.WriteThenFatal.OnWrite(e, fields)
+		f.log.Error("the metadata cannot be read or written any more, and what the disk holds of the last writes is not known: the broker ends. "+
+			"Put the disk right and start it again: it goes on with what is whole", append([]any{"why", e.Message}, slogArgs(fields)...)...)
+		f.end(e, fields)
 	}
 	panic(fmt.Sprint(append([]any{e.Message}, slogArgs(fields)...)...))
 }
