@@ -11,7 +11,8 @@ import (
 )
 
 func (a *app) acl() *cobra.Command {
-	return a.group("acl", "Access rules of this cluster", a.aclList(), a.aclCreate(), a.aclDelete(), a.aclRoles(), a.aclGrantRole(), a.aclRevokeRole())
+	return a.group("acl", "Access rules of this cluster", a.aclList(), a.aclCreate(), a.aclDelete(), a.aclRoles(), a.aclGrantRole(),
+		a.aclRevokeRole())
 }
 
 type aclRow struct {

@@ -72,7 +72,8 @@ func (a *app) root() *cobra.Command {
 	spelled.Hidden = true
 	root.AddCommand(spelled)
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", a.helpWidth())))
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ",
+		fmt.Sprintf("Flags.FlagUsagesWrapped %d ", a.helpWidth())))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w. Run '%s --help' for the flags there are", err, cmd.CommandPath())
 	})
@@ -176,7 +177,8 @@ func (a *app) explain(err error) string {
 		if errors.Is(err, context.Canceled) {
 			return "interrupted."
 		}
-		return fmt.Sprintf("no answer from %s: %v.\nIs a broker running there? 'hawser serve' starts one; --url or %s say where it is.", gone.URL, clean(gone.Err.Error()), envURL)
+		return fmt.Sprintf("no answer from %s: %v.\nIs a broker running there? 'hawser serve' starts one; --url or %s say where it is.",
+			gone.URL, clean(gone.Err.Error()), envURL)
 	}
 	var refused *client.Error
 	if errors.As(err, &refused) {

@@ -60,7 +60,8 @@ func (a *app) configDescribe() *cobra.Command {
 				return err
 			}
 			for _, cfg := range configs {
-				add(configRow{cfg.Name, a.fitting(text(cfg.Value)), cfg.IsReadOnly, cfg.IsSensitive, cfg.Source, synonymTexts(cfg.Synonyms)}, cfg.IsDefault)
+				add(configRow{cfg.Name, a.fitting(text(cfg.Value)), cfg.IsReadOnly, cfg.IsSensitive, cfg.Source, synonymTexts(cfg.Synonyms)},
+					cfg.IsDefault)
 			}
 			return printRows(a, rows)
 		}
@@ -73,7 +74,8 @@ func (a *app) configDescribe() *cobra.Command {
 			return err
 		}
 		for _, cfg := range configs {
-			add(configRow{cfg.Name, a.fitting(text(cfg.Value)), cfg.IsReadOnly, cfg.IsSensitive, cfg.Source, synonymTexts(cfg.Synonyms)}, cfg.IsDefault)
+			add(configRow{cfg.Name, a.fitting(text(cfg.Value)), cfg.IsReadOnly, cfg.IsSensitive, cfg.Source, synonymTexts(cfg.Synonyms)},
+				cfg.IsDefault)
 		}
 		return printRows(a, rows)
 	}
@@ -85,7 +87,8 @@ func (a *app) configAlter() *cobra.Command {
 	var files, configs, remove []string
 	var dryRun bool
 	cmd := &cobra.Command{Use: "alter", Short: "Set configs, or put them back to their default", Args: noArgs,
-		Example: "  hawser config alter --topic orders --config retention.ms=3600000\n  hawser config alter --broker all --delete log.retention.ms"}
+		Example: "  hawser config alter --topic orders --config retention.ms=3600000\n" +
+			"  hawser config alter --broker all --delete log.retention.ms"}
 	t.bind(cmd)
 	configFlags(cmd, &configs, &files)
 	cmd.Flags().StringSliceVar(&remove, "delete", nil, "`NAMES` to put back to their default")

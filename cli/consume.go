@@ -28,14 +28,17 @@ type consumeFlags struct {
 
 func (a *app) consume(use string) *cobra.Command {
 	f := &consumeFlags{}
-	cmd := &cobra.Command{Use: use + " <topic>", Short: "Consume records and print them; a mirror topic is read like any other", Args: exactArgs("<topic>"),
-		Example: "  hawser consume orders --from-beginning --exit-at-end\n  hawser consume orders --partition 3 --offset 1200 --max-messages 10 --print-key\n" +
+	cmd := &cobra.Command{Use: use + " <topic>", Short: "Consume records and print them; a mirror topic is read like any other",
+		Args: exactArgs("<topic>"),
+		Example: "  hawser consume orders --from-beginning --exit-at-end\n" +
+			"  hawser consume orders --partition 3 --offset 1200 --max-messages 10 --print-key\n" +
 			"  hawser consume orders --group billing -o json"}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.fromBeginning, "from-beginning", false, "from the first record, where a group has no offset")
 	flags.BoolVar(&f.fromBeginning, "b", false, "the same as --from-beginning")
 	_ = flags.MarkHidden("b")
-	flags.BoolVarP(&f.atEnd, "exit-at-end", "e", false, "read from the first record, or --offset, to the end that the partitions have now, and stop")
+	flags.BoolVarP(&f.atEnd, "exit-at-end", "e", false, "read from the first record, or --offset, to the end that the partitions "+
+		"have now, and stop")
 	flags.StringVar(&f.group, "group", "", "read as a member of this consumer `group`, and commit")
 	flags.Int32Var(&f.partition, "partition", -1, "only this `partition`")
 	flags.Int64Var(&f.offset, "offset", -1, "with --partition: from this `offset`")
@@ -213,7 +216,8 @@ type consumedRecord struct {
 
 func (r *consuming) print(record *kgo.Record) error {
 	if r.app.format != "human" {
-		line, err := json.Marshal(consumedRecord{record.Topic, record.Partition, record.Offset, record.Timestamp.UnixMilli(), orNull(record.Key), orNull(record.Value), headersOf(record)})
+		line, err := json.Marshal(consumedRecord{record.Topic, record.Partition, record.Offset, record.Timestamp.UnixMilli(),
+			orNull(record.Key), orNull(record.Value), headersOf(record)})
 		if err != nil {
 			return fmt.Errorf("encode a record: %w", err)
 		}

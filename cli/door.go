@@ -37,8 +37,10 @@ type door struct {
 func (d *door) bind(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&d.url, "url", "", "the broker's REST `URL` (default "+defaultURL+"); also "+envURL)
-	flags.StringVar(&d.bootstrap, "bootstrap-server", "", "`HOST:PORT` of a Kafka listener, which is asked for the REST URL; in place of --url")
-	flags.StringVar(&d.commandConfig, "command-config", "", "properties `file` with the login and TLS of Kafka clients (PEM, JKS or PKCS12); its SASL user also logs in to REST")
+	flags.StringVar(&d.bootstrap, "bootstrap-server", "", "`HOST:PORT` of a Kafka listener, which is asked for the REST URL; in "+
+		"place of --url")
+	flags.StringVar(&d.commandConfig, "command-config", "", "properties `file` with the login and TLS of Kafka clients (PEM, JKS "+
+		"or PKCS12); its SASL user also logs in to REST")
 	flags.StringVar(&d.user, "user", os.Getenv(envUser), "a SASL user of the cluster; also "+envUser)
 	flags.StringVar(&d.password, "password", "", "its password; better in "+envPassword+", which other users do not see")
 	flags.StringVar(&d.cluster, "cluster", "", "the `id` of the cluster that is meant: another one refuses")
@@ -69,7 +71,8 @@ func (a *app) client(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(address, client.Options{User: user, Password: password, ClusterID: d.cluster, HTTP: http, UserAgent: "hawser-cli/" + a.hooks.Version})
+	c, err := client.New(address, client.Options{User: user, Password: password, ClusterID: d.cluster, HTTP: http,
+		UserAgent: "hawser-cli/" + a.hooks.Version})
 	if err != nil {
 		return nil, fmt.Errorf("%w. Set it with --url or %s", err, envURL)
 	}

@@ -82,7 +82,8 @@ func (a *app) groupDescribe() *cobra.Command {
 		}
 		detail := groupDetail{groupRowOf(g), []groupLagRow{}}
 		for _, lag := range lags {
-			detail.Lags = append(detail.Lags, groupLagRow{lag.TopicName, lag.PartitionID, lag.CurrentOffset, lag.LogEndOffset, lag.Lag, lag.ConsumerID, text(lag.InstanceID), lag.ClientID})
+			detail.Lags = append(detail.Lags, groupLagRow{lag.TopicName, lag.PartitionID, lag.CurrentOffset, lag.LogEndOffset, lag.Lag,
+				lag.ConsumerID, text(lag.InstanceID), lag.ClientID})
 		}
 		if a.format != "human" {
 			return a.printData(detail)
@@ -107,7 +108,8 @@ type groupMemberRow struct {
 
 // groupMembers lists who is in a group and what each owns, as topic:0,1 and so on.
 func (a *app) groupMembers() *cobra.Command {
-	cmd := &cobra.Command{Use: "members <group>", Short: "List the members of a consumer group and the partitions that each owns", Args: exactArgs("<group>")}
+	cmd := &cobra.Command{Use: "members <group>", Short: "List the members of a consumer group and the partitions that each owns",
+		Args: exactArgs("<group>")}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.client(cmd.Context())
 		if err != nil {
@@ -194,7 +196,8 @@ func (a *app) clusterDescribe() *cobra.Command {
 		if a.format != "human" {
 			return a.printData(detail)
 		}
-		if err := a.say("Cluster:     %s\nREST URL:    %s\nController:  %s\nReport key:  %s\n", detail.ID, detail.URL, detail.Controller, detail.ReportKey); err != nil {
+		if err := a.say("Cluster:     %s\nREST URL:    %s\nController:  %s\nReport key:  %s\n", detail.ID, detail.URL, detail.Controller,
+			detail.ReportKey); err != nil {
 			return err
 		}
 		return printRows(a, detail.Brokers)

@@ -43,7 +43,8 @@ func (a *app) linkImport() *cobra.Command {
 		Use: "import <file>", Short: "Make links of another tool's configuration", Args: exactArgs("<file>"),
 		Long: "Read a MirrorMaker 2 properties file, or a cluster link's configuration file, and print the links that it becomes and\n" +
 			"what does not carry over. Nothing is created without --apply.",
-		Example: "  hawser link import mm2.properties\n  hawser link import mm2.properties --target dr --apply\n  hawser link import link.config --link from-west --apply",
+		Example: "  hawser link import mm2.properties\n  hawser link import mm2.properties --target dr --apply\n" +
+			"  hawser link import link.config --link from-west --apply",
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&name, "link", "", "the link's `name` (default: the source's alias, or the file's name)")
@@ -65,7 +66,8 @@ func (a *app) linkImport() *cobra.Command {
 			return err
 		}
 		if name != "" && len(links) > 1 {
-			return fmt.Errorf("--link names one link, but the file has %d: %s. Say which with --target", len(links), strings.Join(namesOf(links), ", "))
+			return fmt.Errorf("--link names one link, but the file has %d: %s. Say which with --target", len(links),
+				strings.Join(namesOf(links), ", "))
 		}
 		for i := range links {
 			maps.Copy(links[i].Configs, extra)
@@ -104,7 +106,8 @@ func readImport(file, target string) ([]imported, error) {
 		}
 		return []imported{importLink(linkNameOf(filepath.Base(file)), set)}, nil
 	}
-	return nil, fmt.Errorf("%s is neither MirrorMaker's configuration (it has no 'clusters' and no 'source.cluster.alias') nor a link's (it has no 'bootstrap.servers')", file)
+	return nil, fmt.Errorf("%s is neither MirrorMaker's configuration (it has no 'clusters' and no 'source.cluster.alias') nor a "+
+		"link's (it has no 'bootstrap.servers')", file)
 }
 
 var notInLinkNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)

@@ -21,7 +21,8 @@ func importMM2(set map[string]string, target string) ([]imported, error) {
 	aliases := splitList(set["clusters"])
 	flows := enabledFlows(set, aliases)
 	if len(flows) == 0 {
-		return nil, fmt.Errorf("no direction is enabled. MirrorMaker wants a line such as '%s->%s.enabled = true'", aliases[0], aliases[len(aliases)-1])
+		return nil, fmt.Errorf("no direction is enabled. MirrorMaker wants a line such as '%s->%s.enabled = true'", aliases[0],
+			aliases[len(aliases)-1])
 	}
 	targets := map[string]bool{}
 	for _, f := range flows {
@@ -30,7 +31,8 @@ func importMM2(set map[string]string, target string) ([]imported, error) {
 	names := strings.Join(slices.Sorted(maps.Keys(targets)), ", ")
 	switch {
 	case target == "" && len(targets) > 1:
-		return nil, fmt.Errorf("the file copies to several clusters: %s. Links are created on the cluster that is copied to: say which of them this is with --target", names)
+		return nil, fmt.Errorf("the file copies to several clusters: %s. Links are created on the cluster that is copied to: say "+
+			"which of them this is with --target", names)
 	case target != "" && !targets[target]:
 		return nil, fmt.Errorf("the file copies nothing to %q, only to %s", target, names)
 	}
@@ -130,12 +132,14 @@ func (m *mm2) connection() {
 		name, ofSource := strings.CutPrefix(key, m.flow.source+".")
 		if !ofSource {
 			name = key
-			if _, nearer := m.set[m.flow.source+"."+key]; nearer || !strings.HasPrefix(key, "security.") && !strings.HasPrefix(key, "sasl.") && !strings.HasPrefix(key, "ssl.") {
+			if _, nearer := m.set[m.flow.source+"."+key]; nearer || !strings.HasPrefix(key, "security.") &&
+				!strings.HasPrefix(key, "sasl.") && !strings.HasPrefix(key, "ssl.") {
 				continue
 			}
 		}
 		for _, role := range []string{"admin.", "consumer."} { // how MirrorMaker's clients of the source are set apart
-			if inner, is := strings.CutPrefix(name, role); is && (strings.HasPrefix(inner, "sasl.") || strings.HasPrefix(inner, "ssl.") || strings.HasPrefix(inner, "security.")) {
+			if inner, is := strings.CutPrefix(name, role); is && (strings.HasPrefix(inner, "sasl.") || strings.HasPrefix(inner, "ssl.") ||
+				strings.HasPrefix(inner, "security.")) {
 				name = inner
 			}
 		}
@@ -161,15 +165,18 @@ func (m *mm2) naming() {
 		m.link.Configs["cluster.link.prefix"] = m.flow.source + separator
 	case "IdentityReplicationPolicy":
 	default:
-		m.link.note(m.key("replication.policy.class"), class, "this class's names cannot be made here; mirror topics keep their source's names unless --config cluster.link.prefix=… is given")
+		m.link.note(m.key("replication.policy.class"), class,
+			"this class's names cannot be made here; mirror topics keep their source's names unless --config cluster.link.prefix=… is given")
 	}
 }
 
 func (m *mm2) topics() {
-	m.link.note("topics", "", "a topic that MirrorMaker has made already is an ordinary topic here: a mirror of the same name is refused until that is deleted")
+	m.link.note("topics", "", "a topic that MirrorMaker has made already is an ordinary topic here: a mirror of the same name is "+
+		"refused until that is deleted")
 	filters, bad := filtersOf(splitList(m.get("topics", ".*")), includes)
 	for _, expression := range bad {
-		m.link.note(m.key("topics"), expression, "no filter says what this regular expression does: name the topics, or what their names begin with, in auto.create.mirror.topics.filters")
+		m.link.note(m.key("topics"), expression, "no filter says what this regular expression does: name the topics, or what their "+
+			"names begin with, in auto.create.mirror.topics.filters")
 	}
 	for _, name := range []string{"topics.exclude", "topics.blacklist"} {
 		excluded, bad := filtersOf(splitList(m.get(name, "")), excludes)
@@ -186,11 +193,14 @@ func (m *mm2) topics() {
 		m.link.Configs["auto.create.mirror.topics.interval.ms"] = seconds + "000"
 	}
 	if !m.is("refresh.topics.enabled", true) {
-		m.link.note(m.key("refresh.topics.enabled"), "false", "new topics are looked for; turn auto.create.mirror.topics.enable off once the mirrors are there")
+		m.link.note(m.key("refresh.topics.enabled"), "false", "new topics are looked for; turn auto.create.mirror.topics.enable off "+
+			"once the mirrors are there")
 	}
 	if !m.is("sync.topic.configs.enabled", true) {
-		m.link.Configs["topic.config.sync.include"] = "max.message.bytes,cleanup.policy,message.timestamp.type,message.timestamp.before.max.ms,message.timestamp.after.max.ms"
-		m.link.note(m.key("sync.topic.configs.enabled"), "false", "those configs that a byte-for-byte copy needs are synced all the same; the others are left to the mirror")
+		m.link.Configs["topic.config.sync.include"] = "max.message.bytes,cleanup.policy,message.timestamp.type," +
+			"message.timestamp.before.max.ms,message.timestamp.after.max.ms"
+		m.link.note(m.key("sync.topic.configs.enabled"), "false", "those configs that a byte-for-byte copy needs are synced all the "+
+			"same; the others are left to the mirror")
 	}
 }
 
@@ -200,19 +210,23 @@ func (m *mm2) notExcluded(name, expression, what string) {
 	case `.*[\-\.]internal`, `.*\.internal`, `.*\.replica`, `__.*`, `_.*`, `mm2-.*`:
 		m.link.note(m.key(name), expression, "internal topics are never mirrored by themselves, so this needs no filter")
 	default:
-		m.link.note(m.key(name), expression, "no EXCLUDE filter says what this regular expression does: name each %s, or what the names begin with", what)
+		m.link.note(m.key(name), expression, "no EXCLUDE filter says what this regular expression does: name each %s, or what the "+
+			"names begin with", what)
 	}
 }
 
 func (m *mm2) groups() {
 	if !m.is("sync.group.offsets.enabled", false) {
 		m.get("groups", "")
-		m.link.note("sync.group.offsets.enabled", "false", "group offsets are not copied, as the file says or MirrorMaker's default does. Offsets are the same on both sides here: --config consumer.offset.sync.enable=true and filters copy them as they are, with no translation")
+		m.link.note("sync.group.offsets.enabled", "false", "group offsets are not copied, as the file says or MirrorMaker's default "+
+			"does. Offsets are the same on both sides here: --config consumer.offset.sync.enable=true and filters copy them as they are, "+
+			"with no translation")
 		return
 	}
 	filters, bad := filtersOf(splitList(m.get("groups", ".*")), includes)
 	for _, expression := range bad {
-		m.link.note(m.key("groups"), expression, "no filter says what this regular expression does: name the groups, or what their names begin with, in consumer.offset.group.filters")
+		m.link.note(m.key("groups"), expression, "no filter says what this regular expression does: name the groups, or what their "+
+			"names begin with, in consumer.offset.group.filters")
 	}
 	for _, name := range []string{"groups.exclude", "groups.blacklist"} {
 		excluded, bad := filtersOf(splitList(m.get(name, "")), excludes)
@@ -232,7 +246,8 @@ func (m *mm2) groups() {
 }
 
 // topicReaders is the ACLs that MirrorMaker copies: those on topics, and of them never the right to write.
-const topicReaders = `{"aclFilters":[{"resourceFilter":{"resourceType":"topic","patternType":"any"},"accessFilter":{"operation":"read","permissionType":"any"}},` +
+const topicReaders = `{"aclFilters":[{"resourceFilter":{"resourceType":"topic","patternType":"any"},` +
+	`"accessFilter":{"operation":"read","permissionType":"any"}},` +
 	`{"resourceFilter":{"resourceType":"topic","patternType":"any"},"accessFilter":{"operation":"describe","permissionType":"any"}}]}`
 
 func (m *mm2) rights() {
@@ -243,14 +258,17 @@ func (m *mm2) rights() {
 		if seconds := m.get("sync.topic.acls.interval.seconds", ""); seconds != "" {
 			m.link.Configs["acl.sync.ms"] = seconds + "000"
 		}
-		m.link.note(m.key("sync.topic.acls.enabled"), "true", "ACLs that allow or deny to read and describe topics are copied; one with the operation ALL is not")
+		m.link.note(m.key("sync.topic.acls.enabled"), "true", "ACLs that allow or deny to read and describe topics are copied; one "+
+			"with the operation ALL is not")
 	case !given:
-		m.link.note("sync.topic.acls.enabled", "", "MirrorMaker copies ACLs on topics unless it is told not to; here they are not copied unless acl.sync.enable and acl.filters say so")
+		m.link.note("sync.topic.acls.enabled", "", "MirrorMaker copies ACLs on topics unless it is told not to; here they are not "+
+			"copied unless acl.sync.enable and acl.filters say so")
 	}
 }
 
 func (m *mm2) start() {
-	for _, key := range []string{m.flow.source + ".consumer.auto.offset.reset", "consumer.auto.offset.reset", m.flow.arrow() + ".consumer.auto.offset.reset"} {
+	for _, key := range []string{m.flow.source + ".consumer.auto.offset.reset", "consumer.auto.offset.reset",
+		m.flow.arrow() + ".consumer.auto.offset.reset"} {
 		if m.set[key] == "latest" {
 			m.read[key] = true
 			m.link.Configs["mirror.start.offset.spec"] = "latest"
@@ -260,7 +278,8 @@ func (m *mm2) start() {
 
 // whyNot is what MirrorMaker's other keys come to here, by their names or what those begin with.
 var whyNot = []struct{ begins, why string }{
-	{"tasks.max", "there are no tasks and no Connect workers: a link fetches in its brokers; num.cluster.link.fetchers sets how many connections it has to each source broker"},
+	{"tasks.max", "there are no tasks and no Connect workers: a link fetches in its brokers; num.cluster.link.fetchers sets how " +
+		"many connections it has to each source broker"},
 	{"replication.factor", "a mirror has the replication factor that this cluster gives new topics"},
 	{"checkpoints.topic.", "there is no checkpoints topic: offsets are the same on both sides"},
 	{"emit.checkpoints.", "there are no checkpoints: offsets are the same on both sides"},
@@ -289,7 +308,8 @@ var whyNot = []struct{ begins, why string }{
 	{"listeners", "there are no workers"},
 	{"rest.advertised", "there are no workers"},
 	{"consumer.poll.timeout.ms", "links fetch as replicas do, not as consumers"},
-	{"consumer.", "links fetch as replicas do, not as consumers: replica.fetch.max.bytes, replica.fetch.wait.max.ms and num.cluster.link.fetchers set how"},
+	{"consumer.", "links fetch as replicas do, not as consumers: replica.fetch.max.bytes, replica.fetch.wait.max.ms and " +
+		"num.cluster.link.fetchers set how"},
 	{"producer.", "nothing is produced: batches are appended as they are, with their compression"},
 	{"admin.", "this setting of the admin client has no counterpart"},
 }

@@ -91,14 +91,16 @@ func seedsOf(bootstrap string) ([]string, error) {
 	return seeds, nil
 }
 
+const jaasExample = `org.apache.kafka.common.security.plain.PlainLoginModule required username="…" password="…";`
+
 // mechanism is the login of --command-config.
 func (d *door) mechanism() (kgo.Opt, error) {
 	user, password := saslUser(d.kafka)
 	if _, err := config.ParseJAAS(d.kafka["sasl.jaas.config"]); user == "" && err != nil {
-		return nil, fmt.Errorf(`read sasl.jaas.config: %w. Write it as Java clients do: org.apache.kafka.common.security.plain.PlainLoginModule required username="…" password="…";`, err)
+		return nil, fmt.Errorf("read sasl.jaas.config: %w. Write it as Java clients do: "+jaasExample, err)
 	}
 	if user == "" {
-		return nil, errors.New(`sasl.jaas.config names no username. Write it as Java clients do: org.apache.kafka.common.security.plain.PlainLoginModule required username="…" password="…";`)
+		return nil, errors.New("sasl.jaas.config names no username. Write it as Java clients do: " + jaasExample)
 	}
 	switch name := strings.ToUpper(orElse(d.kafka["sasl.mechanism"], "PLAIN")); name {
 	case "PLAIN":
@@ -197,7 +199,8 @@ func (d *door) askKafka(ctx context.Context) (string, error) {
 	}
 	for _, r := range answer.Resources {
 		if code := kafka.ErrorCode(r.ErrorCode); code != kafka.None {
-			return "", fmt.Errorf("ask %s for the REST URL: %w. Reading it takes the right DESCRIBE_CONFIGS on the cluster; or give --url", d.bootstrap, code)
+			return "", fmt.Errorf("ask %s for the REST URL: %w. Reading it takes the right DESCRIBE_CONFIGS on the cluster; or give --url",
+				d.bootstrap, code)
 		}
 		for _, entry := range r.Configs {
 			if entry.Name == advertisedKey && entry.Value != nil && *entry.Value != "" {
@@ -205,7 +208,8 @@ func (d *door) askKafka(ctx context.Context) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("the cluster at %s does not say where its REST door is: it is not hawser, or its HTTP port is off. Give --url", d.bootstrap)
+	return "", fmt.Errorf("the cluster at %s does not say where its REST door is: it is not hawser, or its HTTP port is off. Give "+
+		"--url", d.bootstrap)
 }
 
 // unanswered is a Kafka listener that gave no answer, in words.
@@ -217,7 +221,8 @@ func (d *door) unanswered(err error) error {
 	hint := "Is a broker running there, and is that its Kafka listener?"
 	switch upper := strings.ToUpper(text); {
 	case strings.Contains(text, "is TLS missing"):
-		text, hint = "it hung up at the first request, as a listener does that wants TLS", "Give a --command-config with security.protocol=SSL, or where it wants a login SASL_SSL."
+		text, hint = "it hung up at the first request, as a listener does that wants TLS",
+			"Give a --command-config with security.protocol=SSL, or where it wants a login SASL_SSL."
 	case strings.Contains(upper, "SASL"):
 		hint = "Check security.protocol, sasl.mechanism and sasl.jaas.config in --command-config."
 	case strings.Contains(upper, "TLS") || strings.Contains(upper, "X509"):

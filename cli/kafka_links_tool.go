@@ -36,7 +36,8 @@ func (a *app) kafkaClusterLinks() *cobra.Command {
 			"  kafka-cluster-links --list --include-topics --bootstrap-server localhost:9092", []action{
 			{"create", "create a link", func(cmd *cobra.Command, c *client.Client) error { return a.toolCreateLink(cmd.Context(), c, f) }},
 			{"list", "list the links", func(cmd *cobra.Command, c *client.Client) error { return a.toolListLinks(cmd.Context(), c, f) }},
-			{"describe", "describe links with their configs", func(cmd *cobra.Command, c *client.Client) error { return a.toolDescribeLinks(cmd.Context(), c, f) }},
+			{"describe", "describe links with their configs",
+				func(cmd *cobra.Command, c *client.Client) error { return a.toolDescribeLinks(cmd.Context(), c, f) }},
 			{"delete", "delete a link", func(cmd *cobra.Command, c *client.Client) error { return a.toolDeleteLink(cmd.Context(), c, f) }},
 		})
 	flags := cmd.Flags()
@@ -75,7 +76,8 @@ func (a *app) toolCreateLink(ctx context.Context, c *client.Client, f *linksFlag
 			set[key] = filter.json
 		}
 	}
-	order := client.NewLink{Name: f.link, Body: api.CreateLinkRequest{RemoteClusterID: f.remote, Configs: configData(set)}, SkipValidate: f.noValidate, ValidateOnly: f.validateOnly}
+	order := client.NewLink{Name: f.link, Body: api.CreateLinkRequest{RemoteClusterID: f.remote, Configs: configData(set)},
+		SkipValidate: f.noValidate, ValidateOnly: f.validateOnly}
 	if _, err := c.CreateLink(ctx, order); err != nil {
 		return err
 	}
@@ -107,7 +109,8 @@ func (a *app) toolListLinks(ctx context.Context, c *client.Client, f *linksFlags
 		return err
 	}
 	for _, l := range links {
-		line := fmt.Sprintf("Link name: '%s', link ID: '%s', remote cluster ID: '%s', local cluster ID: '%s', remote cluster available: '%t', link state: '%s'",
+		line := fmt.Sprintf("Link name: '%s', link ID: '%s', remote cluster ID: '%s', local cluster ID: '%s', remote cluster "+
+			"available: '%t', link state: '%s'",
 			l.LinkName, l.ClusterLinkID, text(l.RemoteClusterID), local, l.LinkState == "ACTIVE", l.LinkState)
 		if f.withTopics {
 			line += ", topics: [" + strings.Join(l.TopicNames, ", ") + "]"
@@ -141,8 +144,10 @@ func (a *app) toolDescribeLinks(ctx context.Context, c *client.Client, f *linksF
 				pairs = append(pairs, cfg.Name+"="+text(cfg.Value))
 			}
 		}
-		err = a.say("Link name: '%s', link ID: '%s', remote cluster ID: '%s', local cluster ID: '%s', link mode: '%s', connection mode: '%s', link state: '%s'%s, topics: [%s]\nConfigs: %s",
-			l.LinkName, l.ClusterLinkID, text(l.RemoteClusterID), local, values["link.mode"], values["connection.mode"], l.LinkState, remoteState(l), strings.Join(l.TopicNames, ", "), strings.Join(pairs, ","))
+		err = a.say("Link name: '%s', link ID: '%s', remote cluster ID: '%s', local cluster ID: '%s', link mode: '%s', connection "+
+			"mode: '%s', link state: '%s'%s, topics: [%s]\nConfigs: %s",
+			l.LinkName, l.ClusterLinkID, text(l.RemoteClusterID), local, values["link.mode"], values["connection.mode"], l.LinkState,
+			remoteState(l), strings.Join(l.TopicNames, ", "), strings.Join(pairs, ","))
 		if err != nil {
 			return err
 		}

@@ -76,7 +76,8 @@ func (a *app) kafkaMirrors() *cobra.Command {
 			func(cmd *cobra.Command, c *client.Client) error { return a.toolTransitionErrors(cmd.Context(), c, f) }},
 	}
 	for _, v := range toolVerbs {
-		actions = append(actions, action{v.use, v.short, func(cmd *cobra.Command, c *client.Client) error { return a.toolOrder(cmd.Context(), c, v, f) }})
+		actions = append(actions,
+			action{v.use, v.short, func(cmd *cobra.Command, c *client.Client) error { return a.toolOrder(cmd.Context(), c, v, f) }})
 	}
 	cmd := a.tool(mirrorsTool, "Mirror topics, with the flags of the tool of that name",
 		"  kafka-mirrors --create --mirror-topic orders --link my-link --bootstrap-server localhost:9092\n"+
@@ -177,13 +178,15 @@ func (a *app) toolDescribe(ctx context.Context, c *client.Client, f *mirrorsFlag
 			continue
 		}
 		shown++
-		err := a.sayTabbed("", "Topic: %s\tLinkName: %s\tLinkId: %s\tSourceTopic: %s\tState: %s\tStateTime: %s", m.MirrorTopicName, m.LinkName, orElse(ids[m.LinkName], "-1"), m.SourceTopicName,
+		err := a.sayTabbed("", "Topic: %s\tLinkName: %s\tLinkId: %s\tSourceTopic: %s\tState: %s\tStateTime: %s", m.MirrorTopicName,
+			m.LinkName, orElse(ids[m.LinkName], "-1"), m.SourceTopicName,
 			m.MirrorStatus, time.UnixMilli(m.StateTimeMs).Format(time.DateTime))
 		if err != nil {
 			return err
 		}
 		for _, lag := range m.MirrorLags {
-			line := fmt.Sprintf("Partition: %d\tState: %s\tLastSourceFetchOffset: %d\tLag: %d", lag.Partition, orElse(lag.PartitionState, m.MirrorStatus), lag.LastSourceFetchOffset, lag.Lag)
+			line := fmt.Sprintf("Partition: %d\tState: %s\tLastSourceFetchOffset: %d\tLag: %d", lag.Partition,
+				orElse(lag.PartitionState, m.MirrorStatus), lag.LastSourceFetchOffset, lag.Lag)
 			if lag.ErrorMessage != "" {
 				line += "\tError: " + lag.ErrorMessage
 			}
@@ -353,7 +356,8 @@ func (a *app) toolOutcome(v verb, topic api.AlteredMirror, partitions bool) erro
 		return err
 	}
 	for _, part := range topic.PartitionLevelTruncationData {
-		if err := a.sayTabbed("\t", "Partition: %d\tOffsetTruncatedTo: %d\tMessagesTruncated: %d", part.PartitionID, part.OffsetTruncatedTo, part.MessagesTruncated); err != nil {
+		if err := a.sayTabbed("\t", "Partition: %d\tOffsetTruncatedTo: %d\tMessagesTruncated: %d", part.PartitionID,
+			part.OffsetTruncatedTo, part.MessagesTruncated); err != nil {
 			return err
 		}
 	}

@@ -136,7 +136,8 @@ func (a *app) linkDescribe() *cobra.Command {
 		for _, n := range l.CategoryCounts {
 			counts = append(counts, fmt.Sprintf("%s: %d", n.StateCategory, n.Count))
 		}
-		return printOne(a, linkDetail{r.Name, r.ID, r.Source, r.Destination, r.Remote, r.State, r.Error, r.ErrorMessage, strings.Join(counts, ", "), l.RemoteLinkState, l.RemoteLinkMessage})
+		return printOne(a, linkDetail{r.Name, r.ID, r.Source, r.Destination, r.Remote, r.State, r.Error, r.ErrorMessage,
+			strings.Join(counts, ", "), l.RemoteLinkState, l.RemoteLinkMessage})
 	}
 	return cmd
 }
@@ -145,7 +146,8 @@ func (a *app) linkDelete() *cobra.Command {
 	var dryRun, withMirrors, quiet bool
 	cmd := &cobra.Command{
 		Use: "delete <link-1> [link-2 …]", Short: "Delete links", Args: atLeastOne("<link>"),
-		Long: "Delete links. A link with mirror topics that are not stopped is refused, naming them.\nThe topics stay; what is known of stopped mirrors goes.",
+		Long: "Delete links. A link with mirror topics that are not stopped is refused, naming them.\n" +
+			"The topics stay; what is known of stopped mirrors goes.",
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say whether it would be done")
 	cmd.Flags().BoolVar(&withMirrors, "with-live-mirrors", false, "delete the link even if it has live mirrors; they are failed over")
@@ -190,8 +192,9 @@ func (a *app) linkUpdate(use, short string) *cobra.Command {
 	var names nameFlags
 	var dryRun, noValidate bool
 	cmd := &cobra.Command{Use: use + " <link>", Short: short, Args: exactArgs("<link>"),
-		Example: "  hawser link update my-link --config cluster.link.paused=true\n  hawser link update my-link --sync-groups 'billing,fraud-*'\n  hawser link update my-link --remove acl.filters",
-		Long:    short + ". Where they change how the other cluster is reached, it is tried first, and nothing is changed if it\ndoes not answer."}
+		Example: "  hawser link update my-link --config cluster.link.paused=true\n" +
+			"  hawser link update my-link --sync-groups 'billing,fraud-*'\n  hawser link update my-link --remove acl.filters",
+		Long: short + ". Where they change how the other cluster is reached, it is tried first, and nothing is changed if it\ndoes not answer."}
 	configFlags(cmd, &configs, &files)
 	names.bind(cmd)
 	cmd.Flags().StringSliceVar(&remove, "remove", nil, "configs to put back to their defaults")
@@ -234,7 +237,8 @@ func alterLink(ctx context.Context, c *client.Client, link string, changes []api
 }
 
 func configFlags(cmd *cobra.Command, configs, files *[]string) {
-	cmd.Flags().StringArrayVar(configs, "config", nil, "configs as `key=value`, parted by commas, or the name of a properties file; may be repeated")
+	cmd.Flags().StringArrayVar(configs, "config", nil, "configs as `key=value`, parted by commas, or the name of a properties "+
+		"file; may be repeated")
 	cmd.Flags().StringArrayVar(files, "config-file", nil, "properties `file` with configs")
 }
 

@@ -40,14 +40,18 @@ func (a *app) linkCreate() *cobra.Command {
 		Use: "create <link>", Short: "Create a link", Args: exactArgs("<link>"),
 		Example: "  hawser link create my-link --source-bootstrap-server broker-1.example:9092\n" +
 			"  hawser link create my-link --source-bootstrap-server broker-1.example:9092 --sync-groups '*' --auto-mirror 'orders,payments.*'\n" +
-			"  hawser link create my-link --source-bootstrap-server b:9094 --source-api-key user --source-api-secret secret --config link.properties\n" +
+			"  hawser link create my-link --source-bootstrap-server b:9094 --source-api-key user --source-api-secret secret --config " +
+			"link.properties\n" +
 			"  hawser link create both-ways --remote-bootstrap-server other:9092",
 	}
 	flags := cmd.Flags()
 	for _, s := range []*side{&f.source, &f.destination, &f.remote} {
-		flags.StringVar(&s.cluster, s.word+"-cluster", "", fmt.Sprintf("id of the %s cluster (mode %s); without it, whichever answers is taken", s.word, s.mode))
-		flags.StringVar(&s.bootstrap, s.word+"-bootstrap-server", "", fmt.Sprintf("`HOST:PORT[,HOST:PORT]` of the %s cluster (mode %s)", s.word, s.mode))
-		flags.StringVar(&s.apiKey, s.word+"-api-key", "", fmt.Sprintf("user at the %s cluster; SASL_SSL and PLAIN unless --config says otherwise", s.word))
+		flags.StringVar(&s.cluster,
+			s.word+"-cluster", "", fmt.Sprintf("id of the %s cluster (mode %s); without it, whichever answers is taken", s.word, s.mode))
+		flags.StringVar(&s.bootstrap, s.word+"-bootstrap-server", "", fmt.Sprintf("`HOST:PORT[,HOST:PORT]` of the %s cluster (mode %s)",
+			s.word, s.mode))
+		flags.StringVar(&s.apiKey,
+			s.word+"-api-key", "", fmt.Sprintf("user at the %s cluster; SASL_SSL and PLAIN unless --config says otherwise", s.word))
 		flags.StringVar(&s.apiSecret, s.word+"-api-secret", "", "its password")
 	}
 	flags.StringVar(&f.localKey, "local-api-key", "", "user at this cluster, for links that the other side calls back through")
@@ -95,7 +99,8 @@ func (f *linkCreateFlags) body() (api.CreateLinkRequest, error) {
 		set["link.mode"] = other.mode
 	}
 	if set["bootstrap.servers"] == "" && set["connection.mode"] != "INBOUND" {
-		return rq, errors.New("where is the other cluster? Give --source-bootstrap-server HOST:PORT (or --remote-bootstrap-server for a link in both directions)")
+		return rq, errors.New("where is the other cluster? Give --source-bootstrap-server HOST:PORT (or --remote-bootstrap-server for " +
+			"a link in both directions)")
 	}
 	if err := credentials(set, "", other.word+"-api", other.apiKey, other.apiSecret); err != nil {
 		return rq, err
@@ -125,7 +130,8 @@ func (f *linkCreateFlags) other(mode string) (*side, error) {
 		}
 	}
 	if len(named) > 1 {
-		return nil, fmt.Errorf("--%s-… and --%s-… both name the other cluster. Give one: source for mode DESTINATION, destination for SOURCE, remote for BIDIRECTIONAL", named[0].word, named[1].word)
+		return nil, fmt.Errorf("--%s-… and --%s-… both name the other cluster. Give one: source for mode DESTINATION, destination for "+
+			"SOURCE, remote for BIDIRECTIONAL", named[0].word, named[1].word)
 	}
 	if len(named) == 1 {
 		if mode != "" && mode != named[0].mode {

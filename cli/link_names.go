@@ -15,7 +15,8 @@ type nameFlags struct {
 	acls           bool
 }
 
-const everyACL = `{"aclFilters":[{"resourceFilter":{"resourceType":"any","patternType":"any"},"accessFilter":{"operation":"any","permissionType":"any"}}]}`
+const everyACL = `{"aclFilters":[{"resourceFilter":{"resourceType":"any","patternType":"any"},` +
+	`"accessFilter":{"operation":"any","permissionType":"any"}}]}`
 
 const nameWords = "a `name`, a beginning with * behind it, or * for all; !name leaves out; may be repeated"
 

@@ -70,7 +70,8 @@ func (a *app) mirrorList() *cobra.Command {
 	var link, status string
 	cmd := &cobra.Command{Use: "list", Short: "List the mirror topics", Args: noArgs}
 	cmd.Flags().StringVar(&link, "link", "", "only those of this `link`")
-	cmd.Flags().StringVar(&status, "mirror-status", "", "only those of this `status`: "+strings.ToLower(strings.Join(api.MirrorStatuses, ", ")))
+	cmd.Flags().StringVar(&status, "mirror-status", "", "only those of this `status`: "+
+		strings.ToLower(strings.Join(api.MirrorStatuses, ", ")))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := a.client(cmd.Context())
 		if err != nil {
@@ -204,7 +205,8 @@ type mirrorPartitionRow struct {
 
 func (a *app) mirrorDescribe() *cobra.Command {
 	var link string
-	cmd := &cobra.Command{Use: "describe <mirror-topic>", Short: "Describe a mirror topic, a row for each partition", Args: exactArgs("<mirror-topic>")}
+	cmd := &cobra.Command{Use: "describe <mirror-topic>", Short: "Describe a mirror topic, a row for each partition",
+		Args: exactArgs("<mirror-topic>")}
 	linkFlag(cmd, &link)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m, err := a.findMirror(cmd, link, args[0])
@@ -245,10 +247,12 @@ func (a *app) remarks(m api.Mirror) error {
 			lines = append(lines, fmt.Sprintf("Partition %d: %s", lag.Partition, clean(why)))
 		}
 		if again := lag.Recopy; again != nil && again.State == "COPYING" {
-			lines = append(lines, fmt.Sprintf("Partition %d: copied again up to offset %d of %d.", lag.Partition, again.CopiedOffset, again.EndOffset))
+			lines = append(lines, fmt.Sprintf("Partition %d: copied again up to offset %d of %d.", lag.Partition, again.CopiedOffset,
+				again.EndOffset))
 		}
 		if lag.RecordsLost > 0 {
-			lines = append(lines, fmt.Sprintf("Partition %d: the source removed %d records before they were mirrored.", lag.Partition, lag.RecordsLost))
+			lines = append(lines, fmt.Sprintf("Partition %d: the source removed %d records before they were mirrored.", lag.Partition,
+				lag.RecordsLost))
 		}
 	}
 	if len(lines) == 0 {
@@ -277,7 +281,8 @@ type transitionErrorRow struct {
 
 func (a *app) transitionErrors() *cobra.Command {
 	var link string
-	cmd := &cobra.Command{Use: "list <mirror-topic>", Short: "List what keeps a mirror topic from its next state", Args: exactArgs("<mirror-topic>")}
+	cmd := &cobra.Command{Use: "list <mirror-topic>", Short: "List what keeps a mirror topic from its next state",
+		Args: exactArgs("<mirror-topic>")}
 	linkFlag(cmd, &link)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m, err := a.findMirror(cmd, link, args[0])

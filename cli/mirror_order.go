@@ -69,14 +69,16 @@ func (a *app) order(v verb) *cobra.Command {
 	cmd := &cobra.Command{Use: v.use + " <mirror-topic-1> [mirror-topic-2 …]", Short: v.short,
 		Example: fmt.Sprintf("  hawser mirror %s orders --dry-run\n  hawser mirror %s --pattern 'team-a\\..*' --link from-prod", v.use, v.use)}
 	linkFlag(cmd, &link)
-	cmd.Flags().StringVar(&pattern, "pattern", "", "all mirror topics of the link whose whole name fits the regular `expression`; in place of names")
+	cmd.Flags().StringVar(&pattern, "pattern", "", "all mirror topics of the link whose whole name fits the regular `expression`; "+
+		"in place of names")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be done")
 	if v.name == "truncate-and-restore" {
 		cmd.Flags().BoolVar(&withPartitions, "include-partitions", false, "a row for each partition")
 		cmd.Flags().BoolVar(&paused, "paused", false, "leave the restored mirror paused until it is resumed")
 	}
 	if v.name == "failover" {
-		cmd.Flags().BoolVar(&force, "force", false, "also a source that was handed over in a reversal, although the other cluster may accept writes; of a topic that is STOPPED, take back its pledge to the restore of a cluster that is gone")
+		cmd.Flags().BoolVar(&force, "force", false, "also a source that was handed over in a reversal, although the other cluster may "+
+			"accept writes; of a topic that is STOPPED, take back its pledge to the restore of a cluster that is gone")
 	}
 	if v.name == "promote" || v.name == "failover" {
 		cmd.Flags().BoolVar(&wait, "wait", false, "wait until the mirror topics are STOPPED, and show what holds them up")
@@ -100,7 +102,8 @@ func (a *app) order(v verb) *cobra.Command {
 			return err
 		}
 		if len(done) == 0 { // a script must not take that for a failover
-			return fmt.Errorf("no mirror topic of link %q has a name that is %q from its beginning to its end: nothing was ordered. 'hawser mirror list --link %s' shows those there are", link, pattern, link)
+			return fmt.Errorf("no mirror topic of link %q has a name that is %q from its beginning to its end: nothing was ordered. "+
+				"'hawser mirror list --link %s' shows those there are", link, pattern, link)
 		}
 		if err := a.printOrder(v, done, withPartitions, dryRun); err != nil {
 			return err
@@ -203,7 +206,8 @@ func (a *app) printOrder(v verb, done []api.AlteredMirror, withPartitions, dryRu
 			}
 		}
 		for _, m := range topic.MissingACLs {
-			if err := a.say("%s: the link's principal has no %s on the source topic %s: %s.", topic.MirrorTopicName, m.Operation, m.SourceTopicName, m.Need); err != nil {
+			if err := a.say("%s: the link's principal has no %s on the source topic %s: %s.", topic.MirrorTopicName, m.Operation,
+				m.SourceTopicName, m.Need); err != nil {
 				return err
 			}
 		}
@@ -213,7 +217,8 @@ func (a *app) printOrder(v verb, done []api.AlteredMirror, withPartitions, dryRu
 			}
 		}
 		for _, g := range topic.GroupOffsets {
-			if err := a.say("%s, partition %d: group %s %s from offset %d to %d.", topic.MirrorTopicName, g.PartitionID, g.GroupID, would(dryRun, "goes back", "would go back"), g.Offset, g.LoweredTo); err != nil {
+			if err := a.say("%s, partition %d: group %s %s from offset %d to %d.", topic.MirrorTopicName, g.PartitionID, g.GroupID,
+				would(dryRun, "goes back", "would go back"), g.Offset, g.LoweredTo); err != nil {
 				return err
 			}
 		}
@@ -236,7 +241,8 @@ func (a *app) printOrderRows(v verb, done []api.AlteredMirror, withPartitions bo
 	case v.name == "truncate-and-restore":
 		var rows []restoreRow
 		for _, topic := range done {
-			rows = append(rows, restoreRow{topic.MirrorTopicName, text(topic.ErrorMessage), number(topic.ErrorCode), number(topic.MessagesTruncated)})
+			rows = append(rows, restoreRow{topic.MirrorTopicName, text(topic.ErrorMessage), number(topic.ErrorCode),
+				number(topic.MessagesTruncated)})
 		}
 		return printRows(a, rows)
 	}
@@ -264,7 +270,8 @@ func sumLag(lags []api.MirrorLag) int64 {
 
 // openLine says what stopping a mirror does to a transaction that is open in it.
 func openLine(topic string, open api.OpenTransaction, dryRun bool) string {
-	line := fmt.Sprintf("%s, partition %d: the transaction of producer %d that is open since offset %d %s.", topic, open.PartitionID, open.ProducerID, open.FirstOffset, would(dryRun, "is aborted", "would be aborted"))
+	line := fmt.Sprintf("%s, partition %d: the transaction of producer %d that is open since offset %d %s.", topic, open.PartitionID,
+		open.ProducerID, open.FirstOffset, would(dryRun, "is aborted", "would be aborted"))
 	if open.OpenElsewhere {
 		line += " It is open, too, in a mirror that this order does not stop, and may still be committed there."
 	}
@@ -348,11 +355,13 @@ func restorePartitionRows(done []api.AlteredMirror) []restorePartitionRow {
 	var rows []restorePartitionRow
 	for _, topic := range done {
 		if failed(topic) || len(topic.PartitionLevelTruncationData) == 0 {
-			rows = append(rows, restorePartitionRow{topic.MirrorTopicName, -1, text(topic.ErrorMessage), number(topic.ErrorCode), number(topic.MessagesTruncated), ""})
+			rows = append(rows, restorePartitionRow{topic.MirrorTopicName, -1, text(topic.ErrorMessage), number(topic.ErrorCode),
+				number(topic.MessagesTruncated), ""})
 			continue
 		}
 		for _, part := range topic.PartitionLevelTruncationData {
-			rows = append(rows, restorePartitionRow{topic.MirrorTopicName, part.PartitionID, "", "", fmt.Sprint(part.MessagesTruncated), fmt.Sprint(part.OffsetTruncatedTo)})
+			rows = append(rows, restorePartitionRow{topic.MirrorTopicName, part.PartitionID, "", "", fmt.Sprint(part.MessagesTruncated),
+				fmt.Sprint(part.OffsetTruncatedTo)})
 		}
 	}
 	return rows

@@ -174,7 +174,8 @@ func (t *topView) rows(mirrors []api.Mirror, now time.Time) (rows []topRow, coun
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b topRow) int {
-		return cmp.Or(cmp.Compare(b.Lag, a.Lag), cmp.Compare(a.secondsUp(), b.secondsUp()), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Link, b.Link))
+		return cmp.Or(cmp.Compare(b.Lag, a.Lag), cmp.Compare(a.secondsUp(), b.secondsUp()), cmp.Compare(a.Topic, b.Topic),
+			cmp.Compare(a.Link, b.Link))
 	})
 	return rows, countStates(mirrors), total
 }

@@ -92,7 +92,8 @@ func (a *app) waitVerified(ctx context.Context, c *client.Client, link string, v
 func (a *app) printVerification(v api.Verification) error {
 	var rows []verifyRow
 	for _, p := range v.Partitions {
-		rows = append(rows, verifyRow{p.PartitionID, p.From, p.To, p.Verdict, p.IdenticalBatches, p.IdenticalBytes, p.RecordsExplained, p.Differences, p.SHA256})
+		rows = append(rows, verifyRow{p.PartitionID, p.From, p.To, p.Verdict, p.IdenticalBatches, p.IdenticalBytes, p.RecordsExplained,
+			p.Differences, p.SHA256})
 	}
 	if err := printRows(a, rows); err != nil {
 		return err

@@ -84,7 +84,8 @@ func progressOf(m api.Mirror) progress {
 	case "STOPPED":
 		p.failed = fmt.Sprintf("mirror topic %q was stopped", m.MirrorTopicName)
 	case "PAUSED", "LINK_PAUSED":
-		p.failed = fmt.Sprintf("mirror topic %q is %s. 'hawser mirror resume' or 'hawser link update … --config cluster.link.paused=false' lets it go on", m.MirrorTopicName, m.MirrorStatus)
+		p.failed = fmt.Sprintf("mirror topic %q is %s. 'hawser mirror resume' or 'hawser link update … --config "+
+			"cluster.link.paused=false' lets it go on", m.MirrorTopicName, m.MirrorStatus)
 	}
 	return p
 }
@@ -150,7 +151,8 @@ func (a *app) waitManyStopped(ctx context.Context, c *client.Client, link string
 			return nil
 		}
 		if same == heldUpAfter {
-			fmt.Fprintf(a.err, "still waiting; 'hawser mirror state-transition-error list %s --link %s' says for what\n", clean(mirrors[left].MirrorTopicName), clean(link))
+			fmt.Fprintf(a.err, "still waiting; 'hawser mirror state-transition-error list %s --link %s' says for what\n",
+				clean(mirrors[left].MirrorTopicName), clean(link))
 		}
 		if err := pause(ctx); err != nil {
 			return fmt.Errorf("stopped waiting; the topics go on stopping: %w", err)

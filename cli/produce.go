@@ -45,12 +45,14 @@ func (a *app) produce(use string) *cobra.Command {
 }
 
 func (f *produceFlags) options() ([]kgo.Opt, error) {
-	codecs := map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()}
+	codecs := map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(),
+		"snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()}
 	codec, ok := codecs[f.compression]
 	if !ok {
 		return nil, fmt.Errorf("--compression %q: it must be none, gzip, snappy, lz4 or zstd", f.compression)
 	}
-	opts := []kgo.Opt{kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(5 * time.Millisecond), kgo.RecordDeliveryTimeout(f.timeout), kgo.ProducerBatchMaxBytes(lineMax)}
+	opts := []kgo.Opt{kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(5 * time.Millisecond),
+		kgo.RecordDeliveryTimeout(f.timeout), kgo.ProducerBatchMaxBytes(lineMax)}
 	switch f.acks {
 	case "all", "-1":
 	case "1":
@@ -109,7 +111,8 @@ func (a *app) runProduce(ctx context.Context, topic string, f *produceFlags) err
 func unproduced(topic string, err error) error {
 	switch {
 	case errors.Is(err, kerr.InvalidRequest):
-		return fmt.Errorf("produce to topic %q: it takes no records, as a read-only mirror topic. Write to its source; 'hawser mirror promote' or 'failover' open it", topic)
+		return fmt.Errorf("produce to topic %q: it takes no records, as a read-only mirror topic. Write to its source; 'hawser mirror "+
+			"promote' or 'failover' open it", topic)
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		return fmt.Errorf("produce to topic %q: it does not exist. 'hawser topic create %s' makes it", topic, topic)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):

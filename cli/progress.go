@@ -51,7 +51,8 @@ func (b *bar) show(p progress, now time.Time) {
 	switch {
 	case b.terminal && total > 0:
 		done := int(p.fetched * barWidth / total)
-		line = fmt.Sprintf("[%s%s] %d %% %s: %s, %d behind", strings.Repeat("#", done), strings.Repeat("-", barWidth-done), p.fetched*100/total, p.topic, p.status, p.lag)
+		line = fmt.Sprintf("[%s%s] %d %% %s: %s, %d behind", strings.Repeat("#", done), strings.Repeat("-", barWidth-done),
+			p.fetched*100/total, p.topic, p.status, p.lag)
 	case total > 0:
 		line += fmt.Sprintf(", %d behind (%d %%)", p.lag, p.fetched*100/total)
 	}

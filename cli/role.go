@@ -30,10 +30,12 @@ var roles = map[string]role{
 	"OrganizationAdmin": {does: "as CloudClusterAdmin", whole: true, cluster: []string{"ALL"}, topic: []string{"ALL"}, group: []string{"ALL"}},
 	"Operator": {does: "watch and steer links and mirrors, without reading records", whole: true,
 		cluster: []string{"DESCRIBE", "ALTER", "DESCRIBE_CONFIGS"}, topic: []string{"DESCRIBE", "DESCRIBE_CONFIGS"}, group: []string{"DESCRIBE"}},
-	"ResourceOwner":   {does: "everything on the topics and groups named", topic: []string{"ALL"}, group: []string{"ALL"}},
-	"DeveloperRead":   {does: "read the topics, as the groups named", topic: []string{"READ", "DESCRIBE"}, group: []string{"READ", "DESCRIBE"}},
-	"DeveloperWrite":  {does: "write the topics", topic: []string{"WRITE", "DESCRIBE"}, cluster: []string{"IDEMPOTENT_WRITE"}},
-	"DeveloperManage": {does: "create, configure and delete the topics", topic: []string{"CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"}, group: []string{"DELETE", "DESCRIBE"}},
+	"ResourceOwner": {does: "everything on the topics and groups named", topic: []string{"ALL"}, group: []string{"ALL"}},
+	"DeveloperRead": {does: "read the topics, as the groups named", topic: []string{"READ", "DESCRIBE"},
+		group: []string{"READ", "DESCRIBE"}},
+	"DeveloperWrite": {does: "write the topics", topic: []string{"WRITE", "DESCRIBE"}, cluster: []string{"IDEMPOTENT_WRITE"}},
+	"DeveloperManage": {does: "create, configure and delete the topics",
+		topic: []string{"CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"}, group: []string{"DELETE", "DESCRIBE"}},
 	"LinkSource": {does: "what the principal of a link needs at its source: data, configs, offsets, ACLs", cluster: []string{"DESCRIBE"},
 		topic: []string{"READ", "DESCRIBE", "DESCRIBE_CONFIGS"}, group: []string{"READ", "DESCRIBE"}},
 }
@@ -78,7 +80,8 @@ func (f *roleFlags) rules(name string) ([]api.CreateACLRequest, error) {
 	var rules []api.CreateACLRequest
 	add := func(kind, resource, pattern string, operations []string) {
 		for _, op := range operations {
-			rules = append(rules, api.CreateACLRequest{ResourceType: kind, ResourceName: resource, PatternType: pattern, Principal: f.principal, Host: f.host, Operation: op, Permission: "ALLOW"})
+			rules = append(rules, api.CreateACLRequest{ResourceType: kind, ResourceName: resource, PatternType: pattern,
+				Principal: f.principal, Host: f.host, Operation: op, Permission: "ALLOW"})
 		}
 	}
 	add("CLUSTER", "kafka-cluster", "LITERAL", r.cluster)
@@ -121,7 +124,8 @@ func (a *app) aclRoles() *cobra.Command {
 func (a *app) aclGrantRole() *cobra.Command {
 	var f roleFlags
 	cmd := &cobra.Command{Use: "grant-role <role>", Short: "Create the access rules that a role stands for", Args: exactArgs("<role>"),
-		Example: "  hawser acl grant-role CloudClusterAdmin --principal User:admin\n  hawser acl grant-role LinkSource --principal User:link --topic '*' --consumer-group '*'"}
+		Example: "  hawser acl grant-role CloudClusterAdmin --principal User:admin\n" +
+			"  hawser acl grant-role LinkSource --principal User:link --topic '*' --consumer-group '*'"}
 	f.bind(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		rules, err := f.rules(args[0])
@@ -142,7 +146,8 @@ func (a *app) aclGrantRole() *cobra.Command {
 
 func (a *app) aclRevokeRole() *cobra.Command {
 	var f roleFlags
-	cmd := &cobra.Command{Use: "revoke-role <role>", Short: "Delete the access rules that a role stands for, also where another role holds them too", Args: exactArgs("<role>")}
+	cmd := &cobra.Command{Use: "revoke-role <role>", Short: "Delete the access rules that a role stands for, also where another " +
+		"role holds them too", Args: exactArgs("<role>")}
 	f.bind(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		rules, err := f.rules(args[0])

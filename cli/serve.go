@@ -59,7 +59,8 @@ func (a *app) serve() *cobra.Command {
 			}
 			for _, flag := range []string{"kafka", "advertise"} {
 				if cmd.Flags().Changed(flag) && opts.Settings["listeners"] != "" {
-					fmt.Fprintf(a.err, "Warning: --%s has no effect, as the config listeners says where to listen: %s.\n", flag, clean(opts.Settings["listeners"]))
+					fmt.Fprintf(a.err, "Warning: --%s has no effect, as the config listeners says where to listen: %s.\n", flag,
+						clean(opts.Settings["listeners"]))
 				}
 			}
 			return a.hooks.Serve(cmd.Context(), opts)
@@ -72,8 +73,11 @@ func (a *app) serve() *cobra.Command {
 	flags.StringVar(&opts.HTTP, "http", "127.0.0.1:8090", "`HOST:PORT` for REST, console and metrics")
 	flags.StringVar(&opts.ClusterID, "cluster-id", "", "the cluster's id (default: the one in --data, or a new one)")
 	flags.Int32Var(&opts.NodeID, "node-id", 1, "this broker's id")
-	flags.BoolVar(&opts.NewIdentity, "new-identity", false, "draw a new incarnation and producer id prefix: for a data directory that was copied or restored; or begin anew where the metadata is lost, with the partitions set aside")
-	flags.BoolVar(&opts.ForgetSecrets, "forget-secrets", false, "start although the file that seals secrets is lost: links lose their credentials")
+	flags.BoolVar(&opts.NewIdentity, "new-identity", false,
+		"draw a new incarnation and producer id prefix: for a data directory that was copied or restored; or begin anew where the "+
+			"metadata is lost, with the partitions set aside")
+	flags.BoolVar(&opts.ForgetSecrets, "forget-secrets", false,
+		"start although the file that seals secrets is lost: links lose their credentials")
 	flags.StringVar(&file, "config", "", "properties `file` with broker configs, as Kafka's server.properties")
 	flags.StringArrayVar(&set, "set", nil, "a broker config as `key=value`; wins over --config; may be repeated")
 	return cmd

@@ -91,7 +91,8 @@ func (a *app) topicCreate() *cobra.Command {
 		}
 		if replication > 1 {
 			if brokers, err := c.Brokers(cmd.Context()); err == nil && int(replication) > len(brokers) {
-				fmt.Fprintf(a.err, "Note: the replication factor %d is kept, but there are %d brokers: each partition has one copy on disk.\n", replication, len(brokers))
+				fmt.Fprintf(a.err, "Note: the replication factor %d is kept, but there are %d brokers: each partition has one copy on disk.\n",
+					replication, len(brokers))
 			}
 		}
 		return a.say("%sCreated topic \"%s\".", dryRunMark(dryRun), args[0])
@@ -117,8 +118,10 @@ func (a *app) topicDescribe() *cobra.Command {
 
 func (a *app) topicDelete() *cobra.Command {
 	var quiet bool
-	cmd := &cobra.Command{Use: "delete <topic-1> [topic-2 …]", Short: "Delete topics; a mirror goes with its topic", Args: atLeastOne("<topic>"),
-		Long: "Delete topics. Deleting a mirror topic ends its mirroring for good and takes the copy with it. At a terminal it is asked for first."}
+	cmd := &cobra.Command{Use: "delete <topic-1> [topic-2 …]", Short: "Delete topics; a mirror goes with its topic",
+		Args: atLeastOne("<topic>"),
+		Long: "Delete topics. Deleting a mirror topic ends its mirroring for good and takes the copy with it. At a terminal it is " +
+			"asked for first."}
 	cmd.Flags().BoolVar(&quiet, "force", false, "do not ask before a live mirror topic is deleted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.client(cmd.Context())
@@ -194,11 +197,13 @@ func (a *app) confirmMirrors(live map[string]api.Mirror) error {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(live)) {
-		fmt.Fprintf(a.err, "Topic \"%s\" is a mirror topic of link \"%s\" (%s): this ends its mirroring for good and deletes the copy. Type its name to go on: ", clean(name), clean(live[name].LinkName), live[name].MirrorStatus)
+		fmt.Fprintf(a.err, "Topic \"%s\" is a mirror topic of link \"%s\" (%s): this ends its mirroring for good and deletes the "+
+			"copy. Type its name to go on: ", clean(name), clean(live[name].LinkName), live[name].MirrorStatus)
 		var answer string
 		_, _ = fmt.Fscanln(a.in(), &answer)
 		if answer != name {
-			return errors.New("nothing was deleted. 'hawser mirror promote' or 'failover' keep the topic and stop mirroring; --force deletes without asking")
+			return errors.New("nothing was deleted. 'hawser mirror promote' or 'failover' keep the topic and stop mirroring; --force " +
+				"deletes without asking")
 		}
 	}
 	return nil
@@ -206,14 +211,16 @@ func (a *app) confirmMirrors(live map[string]api.Mirror) error {
 
 // warnMirror says what the deletion of a mirror topic meant, and whether it comes back.
 func (a *app) warnMirror(ctx context.Context, c *client.Client, m api.Mirror) {
-	fmt.Fprintf(a.err, "Warning: \"%s\" was a mirror topic of link \"%s\" (%s); its mirroring has ended for good.\n", clean(m.MirrorTopicName), clean(m.LinkName), m.MirrorStatus)
+	fmt.Fprintf(a.err, "Warning: \"%s\" was a mirror topic of link \"%s\" (%s); its mirroring has ended for good.\n",
+		clean(m.MirrorTopicName), clean(m.LinkName), m.MirrorStatus)
 	configs, err := c.LinkConfigs(ctx, m.LinkName)
 	if err != nil {
 		return
 	}
 	for _, cfg := range configs {
 		if cfg.Name == "auto.create.mirror.topics.enable" && text(cfg.Value) == "true" {
-			fmt.Fprintf(a.err, "Link \"%s\" creates mirror topics by itself: if its filters include source topic \"%s\", the mirror comes back with its whole history. Exclude it in auto.create.mirror.topics.filters.\n", clean(m.LinkName), clean(m.SourceTopicName))
+			fmt.Fprintf(a.err, "Link \"%s\" creates mirror topics by itself: if its filters include source topic \"%s\", the mirror "+
+				"comes back with its whole history. Exclude it in auto.create.mirror.topics.filters.\n", clean(m.LinkName), clean(m.SourceTopicName))
 		}
 	}
 }
@@ -226,7 +233,8 @@ type topicConfigRow struct {
 }
 
 func (a *app) topicConfigList() *cobra.Command {
-	cmd := &cobra.Command{Use: "list <topic>", Short: "List all configs of a topic; -o json shows long values whole", Args: exactArgs("<topic>")}
+	cmd := &cobra.Command{Use: "list <topic>", Short: "List all configs of a topic; -o json shows long values whole",
+		Args: exactArgs("<topic>")}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.client(cmd.Context())
 		if err != nil {
@@ -250,7 +258,8 @@ func (a *app) topicUpdate(use string) *cobra.Command {
 	var files, configs, remove []string
 	var partitions int32
 	var dryRun bool
-	cmd := &cobra.Command{Use: use + " <topic>", Short: "Change configs of a topic, or raise its number of partitions", Args: exactArgs("<topic>")}
+	cmd := &cobra.Command{Use: use + " <topic>", Short: "Change configs of a topic, or raise its number of partitions",
+		Args: exactArgs("<topic>")}
 	configFlags(cmd, &configs, &files)
 	cmd.Flags().StringSliceVar(&remove, "remove", nil, "configs to put back to their defaults")
 	cmd.Flags().Int32Var(&partitions, "partitions", 0, "the new number of partitions; it can only rise")

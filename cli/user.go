@@ -58,7 +58,8 @@ func (a *app) userList() *cobra.Command {
 func (a *app) userSet() *cobra.Command {
 	var mechanisms []string
 	var iterations int32
-	cmd := &cobra.Command{Use: "add <user>", Aliases: []string{"create", "update"}, Short: "Make a user, or give one another password, which is read from the standard input", Args: exactArgs("<user>"),
+	cmd := &cobra.Command{Use: "add <user>", Aliases: []string{"create", "update"},
+		Short: "Make a user, or give one another password, which is read from the standard input", Args: exactArgs("<user>"),
 		Example: "  hawser user add alice < password-file\n  hawser user add alice --mechanism SCRAM-SHA-512 --iterations 16384"}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&mechanisms, "mechanism", nil, "`SCRAM-SHA-256,SCRAM-SHA-512` (default: both)")
