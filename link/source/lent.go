@@ -73,6 +73,7 @@ func (l *lent) answer(resp kmsg.Response) (*kmsg.FetchResponse, error) {
 type lending struct {
 	net.Conn
 	current func() *lent // of the fetch that is written now; nil for none
+	most    int64        // the longest answer that is read; the library refuses those beyond it
 	in      *bufio.Reader
 
 	mu      sync.Mutex // guards what follows: requests are written while answers are read
@@ -85,8 +86,8 @@ type lending struct {
 	out  []byte // what is still to be given
 }
 
-func newLending(conn net.Conn, current func() *lent) *lending {
-	return &lending{Conn: conn, current: current, in: bufio.NewReaderSize(conn, readAhead)}
+func newLending(conn net.Conn, current func() *lent, most int32) *lending {
+	return &lending{Conn: conn, current: current, most: int64(most), in: bufio.NewReaderSize(conn, readAhead)}
 }
 
 // Write is net.Conn's. The library writes each request in one call.
@@ -137,7 +138,7 @@ func (c *lending) next() error {
 		return err
 	}
 	length := int64(int32(binary.BigEndian.Uint32(head)))
-	if length < lentLeast || length > mostMaxReadBytes {
+	if length < lentLeast || length > c.most {
 		c.left = 4 + max(length, 0)
 		return nil
 	}

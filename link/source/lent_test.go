@@ -3,6 +3,8 @@ package source
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +105,40 @@ func TestAShortAnswerNeedsNoLentMemory(t *testing.T) {
 	memory := new(fetcher.Memory)
 	if got := b.fetch(memory); len(got) == 0 || within(memory, got) {
 		t.Errorf("%d bytes, in lent memory or none at all", len(got))
+	}
+}
+
+// No room is made for an answer that is longer than any that is taken, nor for one to another question.
+func TestWhatIsNotTheAnswerIsPassedOn(t *testing.T) {
+	for name, head := range map[string][]byte{
+		"longer than the most":       {0, 0x20, 0, 0, 0, 0, 0, 7},
+		"a negative length":          {0xff, 0, 0, 0, 0, 0, 0, 7},
+		"another correlation id":     {0, 8, 0, 0, 0, 0, 0, 8},
+		"short":                      {0, 0, 0, 8, 0, 0, 0, 7},
+		"not even a correlation id.": {0, 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := net.Pipe()
+			defer near.Close()
+			memory := new(fetcher.Memory)
+			c := newLending(near, func() *lent { return &lent{memory: memory} }, 1<<20)
+			go func() {
+				defer far.Close()
+				_, _ = io.ReadFull(far, make([]byte, requestHead)) // a pipe in memory does not fail
+				_, _ = far.Write(head)
+			}()
+			request := []byte{0, 0, 0, requestHead - 4, 0, fetchKey, 0, 17, 0, 0, 0, 7}
+			if _, err := c.Write(request); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, len(head))
+			if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, head) {
+				t.Errorf("what came is %v, %v", got, err)
+			}
+			if room := cap(memory.Take(1)); room > 1<<20 {
+				t.Errorf("room was made for %d bytes", room)
+			}
+		})
 	}
 }
 

@@ -96,7 +96,7 @@ func (s *session) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	return newLending(s.cluster.watch(conn, address, s.expected.Load, &s.cluster.sizes), s.lent.Load), nil
+	return newLending(s.cluster.watch(conn, address, s.expected.Load, &s.cluster.sizes), s.lent.Load, s.cluster.cfg.MaxReadBytes), nil
 }
 
 // Fetch asks once. See fetcher.Session.
