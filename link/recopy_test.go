@@ -294,9 +294,11 @@ func TestT3_StoppedWhileItIsCopiedAgain(t *testing.T) {
 	r.obeyed("l", Failover, "keys")
 	r.status("keys", "STOPPED")
 	t.Logf("stopped after %v", time.Since(begun))
-	if m, _ := r.links.Mirror("l", "keys"); m.Err != string(mirror.DeletionsMissed) || !strings.Contains(m.ErrText, "stopped while it was copied") {
-		t.Errorf("it shows %s: %s", m.Err, m.ErrText)
-	}
+	// STOPPED is shown a moment before it is stored, and with it the words.
+	r.eventually("it says that it was stopped while it was copied", func() bool {
+		m, _ := r.links.Mirror("l", "keys")
+		return m.Err == string(mirror.DeletionsMissed) && strings.Contains(m.ErrText, "stopped while it was copied")
+	})
 	r.noCopies()
 }
 
