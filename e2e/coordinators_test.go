@@ -200,15 +200,16 @@ func (c *rawTalk) ready() {
 	c.until(init, 4)
 }
 
-// The group and transaction APIs answer as Apache Kafka does: the same requests, in all their versions, right and
-// wrong, to both. What differs on purpose is not asked: a group that was refused its only member is not kept here, and what was
-// decided is shown at once, where Kafka shows it when its log has caught up.
+// The APIs of groups, of transactions and of records answer as Apache Kafka does: the same requests, in all their versions,
+// right and wrong, to both. What differs on purpose is not asked: a group that was refused its only member is not kept here,
+// and what was decided is shown at once, where Kafka shows it when its log has caught up.
 func TestC84_GroupsAndTransactionsAnswerAsKafkaDoes(t *testing.T) {
 	k := NewKafka(t, KafkaOptions{Brokers: 1})
 	h := StartHawser(t)
 	theirs, ours := newRawTalk(t, k.Bootstrap()), newRawTalk(t, h.Kafka)
 	for _, c := range []*rawTalk{theirs, ours} {
 		c.ready()
+		dataTalk(c)
 		for _, v := range []int16{0, 2, 3, 4, 5, 7, 9} {
 			classicTalk(c, v)
 		}

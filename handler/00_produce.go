@@ -153,6 +153,10 @@ func (w *producing) partition(ctx context.Context, t *meta.Topic, in *kmsg.Produ
 func (w *producing) fail(out *kmsg.ProduceResponseTopicPartition, p *partition.Partition, err error) {
 	out.ErrorCode, out.ErrorMessage = code(err), kafka.MessageOf(err)
 	out.BaseOffset, out.LogAppendTime, out.LogStartOffset = -1, -1, -1
+	switch kafka.CodeOf(err) {
+	case kafka.OutOfOrderSequenceNumber, kafka.InvalidProducerEpoch: // these speak of the log
+		out.LogStartOffset = logStartOf(p)
+	}
 	var bad *partition.InvalidRecords
 	if errors.As(err, &bad) { // encoded from v8 on
 		for _, r := range bad.Records {
@@ -175,6 +179,14 @@ func (w *producing) fail(out *kmsg.ProduceResponseTopicPartition, p *partition.P
 	if w.first == nil {
 		w.first = err
 	}
+}
+
+// logStartOf is a partition's log start offset, -1 where there is no partition.
+func logStartOf(p *partition.Partition) int64 {
+	if p == nil {
+		return -1
+	}
+	return int64(p.Offsets().LogStart)
 }
 
 // checkRecords is what the request's version says of the batch; the partition checks the rest.

@@ -82,6 +82,8 @@ func (c *call) listOffset(ctx context.Context, rq *kmsg.ListOffsetsRequest, t *m
 	case err != nil:
 	case again:
 		err = kafka.Errorf(kafka.InvalidRequest, "Partition %d is asked for more than once.", in.Partition)
+	case !c.knowsTime(in.Timestamp):
+		err = kafka.Errorf(kafka.UnsupportedVersion, "ListOffsets version %d knows no time %d.", c.version, in.Timestamp)
 	default:
 		p, err = c.open(t, in.Partition)
 	}
@@ -130,10 +132,12 @@ func checkEpoch(p *partition.Partition, current kafka.LeaderEpoch) error {
 // firstVersion is the first version that knows a special time.
 var firstVersion = map[int64]int16{timeMaxTimestamp: 7, timeEarliestLocal: 8, timeLatestTiered: 9, timeEarliestPend: 11}
 
+// knowsTime reports whether the request's version knows the time, where that has a meaning of its own.
+func (c *call) knowsTime(ms int64) bool {
+	return ms >= timeEarliestPend && c.version >= firstVersion[ms]
+}
+
 func (c *call) offsetAt(p *partition.Partition, ms int64, isolation kafka.Isolation) (commitlog.TimedOffset, error) {
-	if ms < 0 && c.version < firstVersion[ms] || ms < timeEarliestPend {
-		return commitlog.TimedOffset{}, kafka.Errorf(kafka.UnsupportedVersion, "ListOffsets version %d knows no time %d.", c.version, ms)
-	}
 	o := p.Offsets()
 	switch ms {
 	case timeLatest:

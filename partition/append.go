@@ -222,6 +222,9 @@ func (p *Partition) appendOwn(b batch.Batch, g *guard) (Appended, error) {
 	}
 	if repeated != nil {
 		result.Base, result.Next, result.Duplicate = repeated.base, repeated.lastOffset+1, true
+		if b.IsLogAppendTime() { // as it would be stored now
+			result.LogAppendTime = repeated.timestamp
+		}
 		return result, nil
 	}
 	if b.IsTransactional() && (g == nil || g.broken) && !p.derived.hasOpen(b.ProducerID(), b.ProducerEpoch()) {

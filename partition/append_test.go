@@ -105,6 +105,20 @@ func TestDuplicateIsAnsweredWithItsOffset(t *testing.T) {
 	wantOffsets(t, b.p(0), 0, 3, 3, 3)
 }
 
+// Who repeats a batch whose times are the broker's hears the time that it was stored with, not that there is none.
+func TestDuplicateIsAnsweredWithItsAppendTime(t *testing.T) {
+	b := newBed(t, meta.RoleOpen, 1)
+	b.cfg.LogAppendTime = true
+	b.Configure(b.topic.ID, b.cfg)
+	first := b.produce(0, made{id: ownID(1), sequence: 0, values: []string{"a"}})
+	if first.LogAppendTime < 0 {
+		t.Fatalf("%+v", first)
+	}
+	if again := b.produce(0, made{id: ownID(1), sequence: 0, values: []string{"a"}}); !again.Duplicate || again.LogAppendTime != first.LogAppendTime {
+		t.Errorf("%+v, then %+v", first, again)
+	}
+}
+
 func TestC17_ProducingToAMirror(t *testing.T) {
 	b := newBed(t, meta.RoleMirror, 1)
 	for _, m := range []made{{}, {id: ownID(1)}, {id: ownID(1), txn: true}} {
