@@ -45,7 +45,8 @@ func (t *tour) failOver(ctx context.Context) error {
 	if err := produce(ctx, producer, t.produced, 1); err != nil {
 		return fmt.Errorf("west takes no writes after the failover: %w", err)
 	}
-	t.say("%s is STOPPED, an ordinary topic now; first write accepted %.0f ms after the order", topic, float64(time.Since(from).Microseconds())/1000)
+	t.say("%s is STOPPED, an ordinary topic now; first write accepted %.0f ms after the order", topic,
+		float64(time.Since(from).Microseconds())/1000)
 	return nil
 }
 

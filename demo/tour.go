@@ -138,13 +138,15 @@ func (t *tour) linkAndMirror(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create the link: %w", err)
 	}
-	if _, err := t.west.rest.CreateMirror(ctx, linkName, api.CreateMirrorRequest{SourceTopicName: topic, Configs: []api.ConfigData{}}); err != nil {
+	asked := api.CreateMirrorRequest{SourceTopicName: topic, Configs: []api.ConfigData{}}
+	if _, err := t.west.rest.CreateMirror(ctx, linkName, asked); err != nil {
 		return fmt.Errorf("create the mirror: %w", err)
 	}
 	from := time.Now()
 	err = t.until(ctx, 15*time.Second, "the mirror to hold what east holds", func(ctx context.Context) (bool, string, error) {
 		east, west, err := t.ends(ctx)
-		return err == nil && west.total() >= firstBatch && east.total()-west.total() < 50, fmt.Sprintf("east ends at %v, west at %v", east, west), err
+		return err == nil && west.total() >= firstBatch && east.total()-west.total() < 50,
+			fmt.Sprintf("east ends at %v, west at %v", east, west), err
 	})
 	if err != nil {
 		return err
@@ -181,7 +183,8 @@ func (t *tour) compare(ctx context.Context) error {
 		records += int64(p.end - p.start)
 		size += p.bytes
 	}
-	t.say("lag 0; %d records, %d bytes in %d partitions are the same on both sides, byte for byte, at the same offsets", records, size, len(prints))
+	t.say("lag 0; %d records, %d bytes in %d partitions are the same on both sides, byte for byte, at the same offsets", records, size,
+		len(prints))
 	return nil
 }
 
@@ -214,7 +217,8 @@ func (t *tour) syncGroup(ctx context.Context) error {
 	if err := t.east.alive(); err != nil {
 		return err
 	}
-	reader, err := dial(t.east, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit())
+	reader, err := dial(t.east, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.DisableAutoCommit())
 	if err != nil {
 		return err
 	}

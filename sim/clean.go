@@ -177,7 +177,8 @@ func (w *world) cleaned(c *cluster, p int32, part *partition.Partition) {
 		n := w.ledger.find(s.root, b)
 		if n == nil {
 			if b.BaseOffset() >= s.rootFrom {
-				w.violate("X4", "%s-%d on %s holds [%d..%d] of epoch %d with records that were never there", topicName, p, c.name, b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())
+				w.violate("X4", "%s-%d on %s holds [%d..%d] of epoch %d with records that were never there", topicName, p, c.name,
+					b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())
 			}
 			return
 		}
@@ -208,7 +209,8 @@ func (w *world) checkKeys(c *cluster, p int32, part *partition.Partition) {
 		case s.had[last.number]:
 			w.expired[last.number] = true
 			if old := h.older(last, here); old != "" {
-				w.violate("T3", "%s-%d on %s: the tombstone %s of key %s at %d is gone, record %s of the key is not", topicName, p, c.name, last.number, key, last.offset, old)
+				w.violate("T3", "%s-%d on %s: the tombstone %s of key %s at %d is gone, record %s of the key is not", topicName, p, c.name,
+					last.number, key, last.offset, old)
 			}
 		}
 	}
@@ -246,7 +248,8 @@ func (w *world) checkDeletions(c *cluster, p int32) {
 			continue
 		}
 		if old := h.older(last, here); old != "" {
-			w.violate("T3", "%s-%d on %s never saw the tombstone %s of key %s at %d, holds record %s, and nobody was told", topicName, p, c.name, last.number, key, last.offset, old)
+			w.violate("T3", "%s-%d on %s never saw the tombstone %s of key %s at %d, holds record %s, and nobody was told", topicName, p,
+				c.name, last.number, key, last.offset, old)
 		}
 	}
 }
@@ -318,7 +321,8 @@ func (k *plainKafka) clean() {
 		return
 	}
 	f := retain.NewFilter(retain.Facts{
-		Aborted: l.aborted(), NowMs: k.c.now().UnixMilli(), DeleteRetentionMs: deleteRetention.Milliseconds(), KeyBytes: 1 << 14, PlainMax: 1 << 20,
+		Aborted: l.aborted(), NowMs: k.c.now().UnixMilli(), DeleteRetentionMs: deleteRetention.Milliseconds(), KeyBytes: 1 << 14,
+		PlainMax: 1 << 20,
 	}, l.start)
 	for _, b := range l.batches[:n] {
 		f.Learn(b)
@@ -370,8 +374,8 @@ func (l *plainLog) aborted() []retain.Aborted {
 	return list
 }
 
-// watchDeletions is link/tombstones.go: it notes when a mirror of a compacted topic stands at its source's end, and marks one that comes back
-// to it after the source may have forgotten deletions (rule T3).
+// watchDeletions is link/tombstones.go: it notes when a mirror of a compacted topic stands at its source's end, and
+// marks one that comes back to it after the source may have forgotten deletions (rule T3).
 func (s *shell) watchDeletions() {
 	c := s.c
 	rec := c.topic.rec

@@ -99,7 +99,8 @@ func (pr *producer) build() {
 	records := []batch.Record{record}
 	for w.profile.compact && len(records) < 3 && w.chance(2) {
 		_, value := w.value()
-		records = append(records, batch.Record{Offset: kafka.Offset(len(records)), Key: fmt.Appendf(nil, "k%d", w.random.IntN(4)), Value: value, Timestamp: record.Timestamp})
+		records = append(records, batch.Record{Offset: kafka.Offset(len(records)), Key: fmt.Appendf(nil, "k%d", w.random.IntN(4)),
+			Value: value, Timestamp: record.Timestamp})
 	}
 	pr.count = int32(len(records))
 	b, err := batch.Build(batch.Spec{
@@ -140,7 +141,8 @@ func (pr *producer) send() {
 		}
 		err = part.WaitSynced(c.ctx, a.Next)
 	}
-	c.w.log("%s-%d on %s: record %d of producer %d/%d sequence %d: %d %v", topicName, pr.p, c.name, pr.record, pr.id, pr.epoch, pr.sequence, a.Base, err)
+	c.w.log("%s-%d on %s: record %d of producer %d/%d sequence %d: %d %v", topicName, pr.p, c.name, pr.record, pr.id, pr.epoch,
+		pr.sequence, a.Base, err)
 	c.alive()
 	if err != nil {
 		pr.failed(err)
@@ -149,7 +151,8 @@ func (pr *producer) send() {
 	c.w.look(c, pr.p, part)
 	topic.acked = append(topic.acked, &ack{record: pr.record, partition: pr.p, offset: a.Base, node: topic.seen[pr.p].containing(a.Base)})
 	if n := topic.acked[len(topic.acked)-1].node; n == nil && a.Base >= part.Offsets().LogStart {
-		c.w.violate("NoAckedRecordLost", "%s-%d on %s: record %d was acknowledged at %d and is not there", topicName, pr.p, c.name, pr.record, a.Base)
+		c.w.violate("NoAckedRecordLost", "%s-%d on %s: record %d was acknowledged at %d and is not there", topicName, pr.p, c.name,
+			pr.record, a.Base)
 	}
 	pr.stored()
 }
@@ -184,7 +187,8 @@ func (pr *producer) failed(err error) {
 		if pr.kind != plainProducer {
 			pr.dead = true
 		}
-	case code == kafka.OutOfOrderSequenceNumber && pr.kind == idempotentProducer && uint32(pr.id>>32) != pr.at.prefix && !pr.wrote[pr.at.topic.ID]:
+	case code == kafka.OutOfOrderSequenceNumber && pr.kind == idempotentProducer && uint32(pr.id>>32) != pr.at.prefix &&
+		!pr.wrote[pr.at.topic.ID]:
 		w.violate("P1", "the producer %d of another cluster is refused on %s: %v", pr.id, pr.at.name, err)
 	default:
 		pr.retry = nil
@@ -255,7 +259,8 @@ func (k *consumer) step() {
 		k.validate(part)
 		return
 	}
-	answer, err := part.Read(partition.Read{From: k.position, MaxBytes: 1 + w.random.IntN(300), AtLeastOne: true, CurrentEpoch: k.leader, LastEpoch: kafka.NoEpoch})
+	answer, err := part.Read(partition.Read{From: k.position, MaxBytes: 1 + w.random.IntN(300), AtLeastOne: true,
+		CurrentEpoch: k.leader, LastEpoch: kafka.NoEpoch})
 	switch kafka.CodeOf(err) {
 	case kafka.None:
 	case kafka.OffsetOutOfRange:
@@ -300,13 +305,15 @@ func (k *consumer) validate(part *partition.Partition) {
 		return
 	}
 	epoch, end, err := part.OffsetForLeaderEpoch(k.leader, k.last.epoch)
-	k.at.w.log("consumer of %s-%d on %s at %d epoch %d validates: %d %d %v", topicName, k.p, k.at.name, k.position, k.last.epoch, epoch, end, err)
+	k.at.w.log("consumer of %s-%d on %s at %d epoch %d validates: %d %d %v", topicName, k.p, k.at.name, k.position, k.last.epoch,
+		epoch, end, err)
 	switch {
 	case err != nil:
 		k.leader-- // asked again
 	case end == kafka.NoOffset:
 		if k.last.holds(k.at.topic.seen[k.p].tip) && !k.last.retired {
-			k.at.w.violate("E3", "a consumer of %s-%d on %s at %d is told that epoch %d, which the log holds, is unknown", topicName, k.p, k.at.name, k.position, k.last.epoch)
+			k.at.w.violate("E3", "a consumer of %s-%d on %s at %d is told that epoch %d, which the log holds, is unknown", topicName, k.p,
+				k.at.name, k.position, k.last.epoch)
 		}
 		k.position, k.last = part.Offsets().LogStart, nil
 	case end < k.position:

@@ -168,7 +168,8 @@ func (c *cluster) put(change func()) {
 }
 
 // UpdatePartitions is the owner's stream.
-func (c *cluster) UpdatePartitions(_ context.Context, topics []kafka.TopicID, decide func(*meta.Partitions) (*meta.Partitions, error)) error {
+func (c *cluster) UpdatePartitions(_ context.Context, topics []kafka.TopicID,
+	decide func(*meta.Partitions) (*meta.Partitions, error)) error {
 	if c.due(&c.plan.beforeStore) {
 		return errDead
 	}
@@ -243,7 +244,8 @@ func (c *cluster) start() {
 }
 
 func (c *cluster) open() {
-	err := c.owner.Open(&c.topic.Topic, &meta.Partitions{Topic: c.topic.ID, List: slices.Clone(c.topic.parts.List)}, c.topicConfig(c.w.profile.compact))
+	err := c.owner.Open(&c.topic.Topic, &meta.Partitions{Topic: c.topic.ID, List: slices.Clone(c.topic.parts.List)},
+		c.topicConfig(c.w.profile.compact))
 	c.alive()
 	if err != nil {
 		c.w.violate("NoStuckState", "%s does not open its topic: %v", c.name, err)

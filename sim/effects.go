@@ -91,7 +91,8 @@ func (s *shell) draining() bool {
 	return false
 }
 
-// setUp gives the partitions of a new or widened mirror their starts: link/mirror_create.go's. It reports whether there was something to do.
+// setUp gives the partitions of a new or widened mirror their starts: link/mirror_create.go's. It reports whether there
+// was something to do.
 func (s *shell) setUp() bool {
 	c := s.c
 	if !c.state().Follows() {

@@ -178,9 +178,9 @@ func (s *shell) answered(a ask, answer fetched) {
 	f := s.followers[a.partition]
 	part := s.c.part(a.partition)
 	if f == nil || f.serial != a.serial {
-		// It is late, and whoever waited for it is gone. Should it be appended all the same, it must be refused
-		// or be what was asked for (rule D3). Not so where the topic was made anew since the question: the fetcher that asked was refused then, and
-		// appends nothing after that, for where topics have no ids nobody else can tell (rule E6).
+		// It is late, and whoever waited for it is gone. Should it be appended all the same, it must be refused or be what
+		// was asked for (rule D3). Not so where the topic was made anew since the question: the fetcher that asked was
+		// refused then, and appends nothing after that, for where topics have no ids nobody else can tell (rule E6).
 		if part != nil && len(answer.batches) > 0 && !a.splice && answer.err == nil && !s.madeAnew(a) {
 			_ = s.append(part, a, answer)
 		}
@@ -285,11 +285,13 @@ func (s *shell) store(f *follower, part *partition.Partition, a ask, answer fetc
 
 func (s *shell) append(part *partition.Partition, a ask, answer fetched) error {
 	now := part.Offsets().Generation
-	err := part.AppendMirrored(s.c.ctx, partition.Mirrored{Generation: a.generation, FetchedAt: a.offset, Batches: slices.Clone(answer.batches)})
+	err := part.AppendMirrored(s.c.ctx, partition.Mirrored{Generation: a.generation, FetchedAt: a.offset,
+		Batches: slices.Clone(answer.batches)})
 	s.c.alive()
 	s.c.w.log("%s-%d on %s takes %d bytes at %d: %v", topicName, a.partition, s.c.name, len(answer.batches), a.offset, err)
 	if err == nil && a.generation != now {
-		s.c.w.violate("D3", "%s-%d on %s, in generation %d, takes what was fetched for generation %d", topicName, a.partition, s.c.name, now, a.generation)
+		s.c.w.violate("D3", "%s-%d on %s, in generation %d, takes what was fetched for generation %d", topicName, a.partition, s.c.name,
+			now, a.generation)
 	}
 	return err
 }
@@ -304,7 +306,8 @@ func (s *shell) align(f *follower, part *partition.Partition, source *cluster) {
 		return // asked again
 	}
 	v := plan.Align(h)
-	s.c.w.log("%s-%d on %s: mirror [%d,%d) epoch %d, source [%d,%d) epoch %d, shared %d, doubt %d: course %d to %d %s", topicName, f.p, s.c.name,
+	s.c.w.log("%s-%d on %s: mirror [%d,%d) epoch %d, source [%d,%d) epoch %d, shared %d, doubt %d: course %d to %d %s", topicName, f.p,
+		s.c.name,
 		h.MirrorStart, h.MirrorEnd, h.MirrorEpoch, h.SourceStart, h.SourceEnd, h.SourceEpoch, h.Shared, h.Doubt, v.Course, v.To, v.Fault)
 	switch v.Course {
 	case plan.GoOn:

@@ -32,7 +32,8 @@ func (c *cluster) offsetsOf(group string) []kafka.Offset {
 // setCommit stores one.
 func (c *cluster) setCommit(group string, p int32, to commit) {
 	if role := c.topic.parts.List[p].Role; to.synced && role != meta.RoleMirror {
-		c.w.violate("G1", "group %s is set to %d of %s-%d on %s by a copy from the source, and that is %s", group, to.offset, topicName, p, c.name, role)
+		c.w.violate("G1", "group %s is set to %d of %s-%d on %s by a copy from the source, and that is %s", group, to.offset, topicName,
+			p, c.name, role)
 	}
 	list := c.topic.groups[group]
 	for len(list) < int(c.topic.Partitions) {
@@ -123,7 +124,8 @@ func (s *shell) bounds() []plan.Bound {
 	list := make([]plan.Bound, s.c.topic.Partitions)
 	for p := range s.c.topic.Partitions {
 		o := s.c.part(p).Offsets()
-		list[p] = plan.Bound{Mirror: kafka.TopicPartition{Topic: topicName, Partition: p}, Start: o.LogStart, End: o.HighWatermark, Generation: o.Generation}
+		list[p] = plan.Bound{Mirror: kafka.TopicPartition{Topic: topicName, Partition: p}, Start: o.LogStart, End: o.HighWatermark,
+			Generation: o.Generation}
 	}
 	return list
 }

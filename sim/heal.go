@@ -216,7 +216,8 @@ func (c *cluster) mustGoOn() {
 		return
 	}
 	source := rec.upstream
-	if source.plain != nil || source.topic == nil || source.topic.ID != rec.sourceID || !source.linked || source.topic.Partitions != c.topic.Partitions {
+	if source.plain != nil || source.topic == nil || source.topic.ID != rec.sourceID || !source.linked ||
+		source.topic.Partitions != c.topic.Partitions {
 		return
 	}
 	if theirs := source.topic.rec; theirs != nil && theirs.turn != nil && theirs.turn.id == rec.turn.id && !theirs.turn.over {
@@ -291,7 +292,8 @@ func (c *cluster) mustBeSettled() {
 // mustTakeRecords writes a last record to each partition of an ordinary topic.
 func (c *cluster) mustTakeRecords() {
 	for p := range c.topic.Partitions {
-		b, err := batch.Build(batch.Spec{ProducerID: kafka.NoProducerID, ProducerEpoch: -1, BaseSequence: -1}, []batch.Record{{Key: []byte("end")}})
+		b, err := batch.Build(batch.Spec{ProducerID: kafka.NoProducerID, ProducerEpoch: -1, BaseSequence: -1},
+			[]batch.Record{{Key: []byte("end")}})
 		if err == nil {
 			var a partition.Appended
 			if a, err = c.part(p).Append(c.ctx, batch.Batches(b), nil); err == nil {

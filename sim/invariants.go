@@ -8,7 +8,8 @@ import (
 	"github.com/hawserio/hawser/partition"
 )
 
-// checkHighWatermark is HighWatermarkNeverFalls, per partition and count of truncations. Crashes do not count: what was shown was synced (rule D2).
+// checkHighWatermark is HighWatermarkNeverFalls, per partition and count of truncations. Crashes do not count: what was
+// shown was synced (rule D2).
 func (w *world) checkHighWatermark(c *cluster, p int32, s *seen, o partition.Offsets, entry meta.Partition) {
 	if s.known && s.truncations == entry.Truncations && o.HighWatermark < s.high {
 		w.violate("HighWatermarkNeverFalls", "%s-%d on %s: from %d to %d", topicName, p, c.name, s.high, o.HighWatermark)
@@ -43,7 +44,8 @@ func (w *world) checkJump(c *cluster, p int32, n *node, from kafka.Offset) {
 func (w *world) checkMinter(c *cluster, p int32, n *node) {
 	key := epochKey{c.topic.seen[p].root, n.epoch}
 	if other, is := w.ledger.epochs[key]; is && other != c.index {
-		w.violate("NoTwoLeadersInOneEpoch", "%s-%d: epoch %d of %s was begun by %s too, at %v", topicName, p, n.epoch, w.clusters[other].name, c.name, n)
+		w.violate("NoTwoLeadersInOneEpoch", "%s-%d: epoch %d of %s was begun by %s too, at %v", topicName, p, n.epoch,
+			w.clusters[other].name, c.name, n)
 	}
 	w.ledger.epochs[key] = c.index
 }
@@ -100,7 +102,8 @@ func (w *world) checkAcked(c *cluster, p int32) {
 			continue
 		}
 		if !a.node.holds(s.tip) {
-			w.violate("NoAckedRecordLost", "%s-%d on %s: record %d, acknowledged at %d, is gone: %v is not below %v", topicName, p, c.name, a.record, a.offset, a.node, s.tip)
+			w.violate("NoAckedRecordLost", "%s-%d on %s: record %d, acknowledged at %d, is gone: %v is not below %v", topicName, p, c.name,
+				a.record, a.offset, a.node, s.tip)
 			return
 		}
 	}
@@ -112,10 +115,12 @@ func (w *world) checkGroups(c *cluster) {
 		for p, offset := range list {
 			entry := c.topic.parts.List[p]
 			if entry.Role == meta.RoleMirror && offset.offset > c.part(int32(p)).Offsets().HighWatermark && !offset.cut {
-				w.violate("GroupOffsetWithinMirror", "group %s stands at %d of %s-%d on %s, which ends at %d", group, offset.offset, topicName, p, c.name, c.part(int32(p)).Offsets().HighWatermark)
+				w.violate("GroupOffsetWithinMirror", "group %s stands at %d of %s-%d on %s, which ends at %d", group, offset.offset, topicName,
+					p, c.name, c.part(int32(p)).Offsets().HighWatermark)
 			}
 			if stop := entry.Stop; stop != nil && entry.Role == meta.RoleOpen && offset.synced && offset.offset > stop.Offset {
-				w.violate("GroupOffsetWithinMirror", "group %s stands at %d of %s-%d on %s, which stopped at %d", group, offset.offset, topicName, p, c.name, stop.Offset)
+				w.violate("GroupOffsetWithinMirror", "group %s stands at %d of %s-%d on %s, which stopped at %d", group, offset.offset,
+					topicName, p, c.name, stop.Offset)
 			}
 		}
 	}

@@ -15,12 +15,14 @@ type node struct {
 	epoch      kafka.LeaderEpoch
 	crc        uint32
 	parent     *node
-	over       *node // for the first one in a log that had jumped, which has no parent: the last that was there before, and that copies may hold
-	depth      int
-	minter     int  // the cluster
-	retired    bool // retention or compaction removed it somewhere, so that a log may do without it
-	control    bool
-	producer   kafka.ProducerID
+	// for the first one in a log that had jumped, which has no parent: the last that was there before, and that copies may
+	// hold
+	over     *node
+	depth    int
+	minter   int  // the cluster
+	retired  bool // retention or compaction removed it somewhere, so that a log may do without it
+	control  bool
+	producer kafka.ProducerID
 	// Of compacted topics:
 	transactional, commits bool
 	records                []kept
@@ -105,7 +107,8 @@ func (l *ledger) rootOf(b batch.Batch) (kafka.TopicID, bool) {
 
 // mint adds a batch that a cluster has made.
 func (l *ledger) mint(root kafka.TopicID, b batch.Batch, parent *node, minter int) *node {
-	n := &node{base: b.BaseOffset(), next: b.NextOffset(), epoch: b.LeaderEpoch(), crc: b.CRC(), parent: parent, minter: minter, control: b.IsControl(), producer: b.ProducerID()}
+	n := &node{base: b.BaseOffset(), next: b.NextOffset(), epoch: b.LeaderEpoch(), crc: b.CRC(), parent: parent, minter: minter,
+		control: b.IsControl(), producer: b.ProducerID()}
 	if parent != nil {
 		n.depth = parent.depth + 1
 	}

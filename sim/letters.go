@@ -17,7 +17,8 @@ type letter struct {
 // send puts a letter into the net.
 func (w *world) send(from, to *cluster, what string, deliver func()) {
 	w.did = true
-	w.letters = append(w.letters, &letter{from: from.index, to: to.index, what: what, deliver: deliver, talk: !strings.HasPrefix(what, "fetch") && !strings.HasPrefix(what, "group")})
+	w.letters = append(w.letters, &letter{from: from.index, to: to.index, what: what, deliver: deliver,
+		talk: !strings.HasPrefix(what, "fetch") && !strings.HasPrefix(what, "group")})
 	if len(w.letters) > lettersMax {
 		w.letters = w.letters[1:]
 	}

@@ -259,7 +259,8 @@ func (c *cluster) orderReverse(paused bool) {
 	if now == mirror.Stopped || !c.linked || c.topic.rec.pledge != nil {
 		return
 	}
-	if t := c.topic.rec.turn; t != nil && now == mirror.Active && plan.MayTurn(topicName, mirror.ReverseAsked, c.frozenFor(t.id), t.release) != nil {
+	if t := c.topic.rec.turn; t != nil && now == mirror.Active &&
+		plan.MayTurn(topicName, mirror.ReverseAsked, c.frozenFor(t.id), t.release) != nil {
 		return
 	}
 	err := c.shell.step(mirror.ReverseAsked, func(rec *record) {

@@ -88,12 +88,14 @@ func (c *cluster) serve(a ask) fetched {
 	case !a.id.IsZero() && a.id != c.topic.ID:
 		return fetched{err: kafka.UnknownTopicID}
 	}
-	answer, err := part.Read(partition.Read{From: a.offset, MaxBytes: a.maxBytes, AtLeastOne: true, CurrentEpoch: a.currentEpoch, LastEpoch: a.lastEpoch})
+	answer, err := part.Read(partition.Read{From: a.offset, MaxBytes: a.maxBytes, AtLeastOne: true, CurrentEpoch: a.currentEpoch,
+		LastEpoch: a.lastEpoch})
 	if err != nil {
 		return fetched{err: err}
 	}
 	defer answer.Slice.Close()
-	f := fetched{high: answer.Offsets.HighWatermark, start: answer.Offsets.LogStart, stable: answer.Offsets.LastStable, diverging: answer.Diverging}
+	f := fetched{high: answer.Offsets.HighWatermark, start: answer.Offsets.LogStart, stable: answer.Offsets.LastStable,
+		diverging: answer.Diverging}
 	if answer.Slice.Length > 0 {
 		f.batches, f.err = answer.Slice.Bytes()
 	}

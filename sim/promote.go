@@ -73,11 +73,13 @@ func (s *shell) checkStopped(closed []int32) {
 	for _, p := range closed {
 		entry, o := c.topic.parts.List[p], c.part(p).Offsets()
 		if s.promised != nil && entry.Stop != nil && entry.Stop.Offset < s.promised[p] {
-			c.w.violate("X2", "%s-%d on %s was promoted at %d, its source had up to %d when it was checked", topicName, p, c.name, entry.Stop.Offset, s.promised[p])
+			c.w.violate("X2", "%s-%d on %s was promoted at %d, its source had up to %d when it was checked", topicName, p, c.name,
+				entry.Stop.Offset, s.promised[p])
 		}
 		// A source that was forced out of its hand-over takes records again, and a mirror that has not stopped yet may copy some.
 		source := c.topic.rec.upstream
-		if t := c.topic.rec.turn; t != nil && t.handed && !t.over && source.plain == nil && source.topic != nil && source.frozenFor(t.id) && entry.Stop != nil && entry.Stop.Offset != t.ends[p] {
+		if t := c.topic.rec.turn; t != nil && t.handed && !t.over && source.plain == nil && source.topic != nil &&
+			source.frozenFor(t.id) && entry.Stop != nil && entry.Stop.Offset != t.ends[p] {
 			c.w.violate("R1", "%s-%d on %s completes a reversal at %d, the source stated %d", topicName, p, c.name, entry.Stop.Offset, t.ends[p])
 		}
 		if entry.Role != meta.RoleOpen || entry.Stop == nil {

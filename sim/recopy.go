@@ -28,7 +28,8 @@ type copier struct {
 // recopyWork is link/recopy.go's look, a step at a time. It reports whether there was something to do.
 func (s *shell) recopyWork() bool {
 	c, rec := s.c, s.c.topic.rec
-	switch plan.Recopy(plan.RecopyFacts{State: rec.State, Paused: rec.Paused || c.linkStops || !c.linked, Marked: rec.marked, Begun: rec.recopy != nil, Allowed: true}) {
+	switch plan.Recopy(plan.RecopyFacts{State: rec.State, Paused: rec.Paused || c.linkStops || !c.linked, Marked: rec.marked,
+		Begun: rec.recopy != nil, Allowed: true}) {
 	case plan.RecopyBegin:
 		s.beginRecopy()
 		return true
@@ -95,7 +96,8 @@ func (s *shell) copyOn() bool {
 		s.copies[p] = f
 	}
 	mine := c.part(p)
-	switch plan.CopyNext(plan.CopyFacts{Copied: f.heard, Level: f.level, CopyEnd: part.Offsets().HighWatermark, MirrorEnd: mine.Offsets().HighWatermark, Compared: f.compared}) {
+	switch plan.CopyNext(plan.CopyFacts{Copied: f.heard, Level: f.level, CopyEnd: part.Offsets().HighWatermark,
+		MirrorEnd: mine.Offsets().HighWatermark, Compared: f.compared}) {
 	case plan.CopyFetch:
 		return s.fetchCopy(f, part)
 	case plan.CopyCompare:
@@ -162,7 +164,8 @@ func (s *shell) fetchCopy(f *copier, part *partition.Partition) bool {
 		c.alive()
 		o = part.Offsets()
 	}
-	a := ask{partition: f.p, id: c.topic.rec.sourceID, generation: o.Generation, offset: o.LogEnd, lastEpoch: kafka.NoEpoch, currentEpoch: f.epoch, maxBytes: 1 + c.w.random.IntN(400)}
+	a := ask{partition: f.p, id: c.topic.rec.sourceID, generation: o.Generation, offset: o.LogEnd, lastEpoch: kafka.NoEpoch,
+		currentEpoch: f.epoch, maxBytes: 1 + c.w.random.IntN(400)}
 	if f.splice {
 		last, err := part.LastBatch()
 		if err != nil {
@@ -209,7 +212,8 @@ func (s *shell) copyAnswered(f *copier, part *partition.Partition, a ask, answer
 			f.mend, f.doubt = true, plan.DoubtContent
 		}
 	case len(answer.batches) > 0:
-		err := part.AppendMirrored(c.ctx, partition.Mirrored{Generation: a.generation, FetchedAt: a.offset, Batches: slices.Clone(answer.batches)})
+		err := part.AppendMirrored(c.ctx, partition.Mirrored{Generation: a.generation, FetchedAt: a.offset,
+			Batches: slices.Clone(answer.batches)})
 		c.alive()
 		c.w.log("the copy of %s-%d on %s takes %d bytes at %d: %v", topicName, f.p, c.name, len(answer.batches), a.offset, err)
 		if f.splice = err != nil; err == nil {
@@ -226,7 +230,8 @@ func (s *shell) alignCopy(f *copier, part *partition.Partition, source *cluster)
 		return // asked again
 	}
 	v := plan.Align(h)
-	c.w.log("the copy of %s-%d on %s: [%d,%d) epoch %d, source [%d,%d) epoch %d, shared %d, doubt %d: course %d to %d %s", topicName, f.p, c.name,
+	c.w.log("the copy of %s-%d on %s: [%d,%d) epoch %d, source [%d,%d) epoch %d, shared %d, doubt %d: course %d to %d %s", topicName,
+		f.p, c.name,
 		h.MirrorStart, h.MirrorEnd, h.MirrorEpoch, h.SourceStart, h.SourceEnd, h.SourceEpoch, h.Shared, h.Doubt, v.Course, v.To, v.Fault)
 	f.mend = false
 	switch v.Course {
@@ -350,7 +355,8 @@ func (w *world) rehomed(c *cluster, p int32, s *seen, part *partition.Partition)
 		n := w.ledger.find(s.root, b)
 		if n == nil || !n.holds(s.tip) {
 			if b.BaseOffset() >= s.rootFrom {
-				w.violate("MirrorIsPrefixOfSource", "%s-%d on %s: its copy holds [%d..%d] of epoch %d, which it has not got", topicName, p, c.name, b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())
+				w.violate("MirrorIsPrefixOfSource", "%s-%d on %s: its copy holds [%d..%d] of epoch %d, which it has not got", topicName, p,
+					c.name, b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())
 			}
 			return
 		}

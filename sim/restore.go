@@ -185,7 +185,8 @@ func (s *shell) compareHistories(m *record, stopped time.Time, theirs []plan.Log
 		cut := plan.FindCut(mine[p], theirs[p], common[p], unseen)
 		found[p] = cut
 		cuts[p] = restoreCut{to: cut.To, tail: cut.Tail, groups: cut.Groups, end: ends[p], kept: cut.Tail >= ends[p]}
-		c.w.log("%s-%d on %s: [%d,%d) and [%d,%d) have %d in common: %+v", topicName, p, c.name, mine[p].Start, mine[p].End, theirs[p].Start, theirs[p].End, common[p], cut)
+		c.w.log("%s-%d on %s: [%d,%d) and [%d,%d) have %d in common: %+v", topicName, p, c.name, mine[p].Start, mine[p].End,
+			theirs[p].Start, theirs[p].End, common[p], cut)
 		c.w.checkRestoreCut(c, m.upstream, int32(p), cuts[p])
 	}
 	s.stepTurn(m, mirror.CutsStored, func(rec *record) {
@@ -285,7 +286,8 @@ func (s *shell) quarantine(m *record) {
 	if q == nil {
 		c.w.topicsMade++
 		id := topicID('q', c.w.topicsMade)
-		q = &quarantine{Topic: meta.Topic{ID: id, Name: "hawser.cut.t", Partitions: c.topic.Partitions}, parts: meta.Partitions{Topic: id}, turn: m.turn.id}
+		q = &quarantine{Topic: meta.Topic{ID: id, Name: "hawser.cut.t", Partitions: c.topic.Partitions},
+			parts: meta.Partitions{Topic: id}, turn: m.turn.id}
 		for range c.topic.Partitions {
 			q.parts.List = append(q.parts.List, meta.Partition{Role: meta.RoleFrozen})
 		}
@@ -404,7 +406,8 @@ func (w *world) excuse(c *cluster, t *turn) {
 			}
 		}
 		if !found {
-			w.violate("T7", "%s-%d on %s: record %d, acknowledged at %d, is cut off and not in the quarantine", topicName, a.partition, c.name, a.record, a.offset)
+			w.violate("T7", "%s-%d on %s: record %d, acknowledged at %d, is cut off and not in the quarantine", topicName, a.partition,
+				c.name, a.record, a.offset)
 			return
 		}
 		a.excused = true
@@ -425,7 +428,8 @@ func (w *world) checkCutGroups(c, peer *cluster, tos []kafka.Offset) {
 			}
 			common := w.commonEnd(c.topic.seen[p], peer.topic.seen[p])
 			if list[p].offset > common && peer.topic.seen[p].between(common, list[p].offset) {
-				w.violate("T8", "group %s stands at %d of %s-%d on %s, which has [..%d) in common with %s", group, list[p].offset, topicName, p, c.name, common, peer.name)
+				w.violate("T8", "group %s stands at %d of %s-%d on %s, which has [..%d) in common with %s", group, list[p].offset, topicName, p,
+					c.name, common, peer.name)
 			}
 		}
 	}
@@ -450,5 +454,6 @@ func (w *world) commonEnd(a, b *seen) kafka.Offset {
 
 // between reports whether the log holds, or will hold, something that begins in [from, to).
 func (s *seen) between(from, to kafka.Offset) bool {
-	return s.end() < to || slices.ContainsFunc(s.nodes, func(n *node) bool { return max(n.base, s.start) >= from && max(n.base, s.start) < to })
+	return s.end() < to ||
+		slices.ContainsFunc(s.nodes, func(n *node) bool { return max(n.base, s.start) >= from && max(n.base, s.start) < to })
 }

@@ -111,7 +111,8 @@ func (w *world) look(c *cluster, p int32, part *partition.Partition) {
 	if cut {
 		w.checkCut(c, p, s, before, entry)
 	}
-	s.high, s.generation, s.truncations, s.epoch, s.open = o.HighWatermark, o.Generation, entry.Truncations, o.Epoch, entry.Role == meta.RoleOpen
+	s.high, s.generation, s.truncations, s.epoch, s.open = o.HighWatermark, o.Generation, entry.Truncations, o.Epoch,
+		entry.Role == meta.RoleOpen
 }
 
 // dropBelow takes away what the log does not hold any more at its start.
@@ -143,7 +144,8 @@ func (w *world) took(c *cluster, p int32, s *seen, entry meta.Partition, b batch
 	}
 	if n == nil {
 		if entry.Role == meta.RoleMirror {
-			w.violate("MirrorIsPrefixOfSource", "%s-%d on %s holds [%d..%d] of epoch %d, which no source ever had", topicName, p, c.name, b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())
+			w.violate("MirrorIsPrefixOfSource", "%s-%d on %s holds [%d..%d] of epoch %d, which no source ever had", topicName, p, c.name,
+				b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())
 		}
 		n = w.ledger.mint(s.root, b, s.tip, c.index)
 		if s.tip == nil {
@@ -176,7 +178,8 @@ func (s *seen) holds(records []kept) {
 func readFrom(part *partition.Partition, from, to kafka.Offset) []batch.Batch {
 	var list []batch.Batch
 	for from < to {
-		answer, err := part.Read(partition.Read{From: from, MaxBytes: 1 << 20, AtLeastOne: true, CurrentEpoch: kafka.NoEpoch, LastEpoch: kafka.NoEpoch})
+		answer, err := part.Read(partition.Read{From: from, MaxBytes: 1 << 20, AtLeastOne: true, CurrentEpoch: kafka.NoEpoch,
+			LastEpoch: kafka.NoEpoch})
 		if err != nil {
 			return list
 		}

@@ -47,7 +47,8 @@ type shell struct {
 }
 
 func newShell(c *cluster) *shell {
-	return &shell{c: c, followers: map[int32]*follower{}, parts: map[int32]mirror.Part{}, cuts: map[int32]kafka.Offset{}, copies: map[int32]*copier{}}
+	return &shell{c: c, followers: map[int32]*follower{}, parts: map[int32]mirror.Part{}, cuts: map[int32]kafka.Offset{},
+		copies: map[int32]*copier{}}
 }
 
 // state is the topic's; a topic that never was a mirror is an ordinary one.

@@ -47,7 +47,8 @@ func remember(rec *record, before mirror.State) {
 // keepsStops reports whether each log has all that it had when it stopped at the ends: link/reverse.go's.
 func (c *cluster) keepsStops(ends []kafka.Offset) bool {
 	for p, end := range ends {
-		if p >= len(c.topic.parts.List) || !slices.ContainsFunc(c.topic.parts.List[p].Lineage, func(l meta.Lineage) bool { return l.Start == end && l.Cluster == c.name }) {
+		if p >= len(c.topic.parts.List) || !slices.ContainsFunc(c.topic.parts.List[p].Lineage,
+			func(l meta.Lineage) bool { return l.Start == end && l.Cluster == c.name }) {
 			return false
 		}
 	}
@@ -494,7 +495,8 @@ func (s *shell) becomeMirror(m *record, ends []kafka.Offset) {
 			if s.parts[p] == mirror.Frozen {
 				s.part(p, mirror.MirrorOrdered)
 			}
-			if end := c.part(p).Offsets().LogEnd; before[p].Role == meta.RoleFrozen && int(p) < len(ends) && ends[p] != kafka.NoOffset && end > ends[p] {
+			if end := c.part(p).Offsets().LogEnd; before[p].Role == meta.RoleFrozen && int(p) < len(ends) && ends[p] != kafka.NoOffset &&
+				end > ends[p] {
 				c.w.violate("T4", "%s-%d on %s follows %s from %d, but was to be cut to %d", topicName, p, c.name, m.upstream.name, end, ends[p])
 			}
 		}

@@ -88,7 +88,8 @@ func newWorld(opts Options) *world { return newWorldOf(opts, func(*profile) {}) 
 
 // newWorldOf is newWorld with a profile that was not left to the seed alone.
 func newWorldOf(opts Options, change func(*profile)) *world {
-	w := &world{opts: opts, random: rand.New(rand.NewPCG(opts.Seed, 0x73696d)), parted: map[[2]int]bool{}, ledger: newLedger(), missed: map[kafka.TopicID]bool{}, expired: map[string]bool{}, completed: map[string]bool{}}
+	w := &world{opts: opts, random: rand.New(rand.NewPCG(opts.Seed, 0x73696d)), parted: map[[2]int]bool{}, ledger: newLedger(),
+		missed: map[kafka.TopicID]bool{}, expired: map[string]bool{}, completed: map[string]bool{}}
 	w.began = time.Now()
 	w.profile = drawProfile(w.random)
 	change(&w.profile)
@@ -150,7 +151,8 @@ func (w *world) try(do func()) {
 	defer func() {
 		stop := recover()
 		if _, crashed := stop.(crashed); stop != nil && !crashed {
-			panic(fmt.Sprintf("seed %d: %v\n%s\nreplay it with: go test ./sim -run Replay -seed %d -v", w.opts.Seed, stop, strings.Join(w.trace, "\n"), w.opts.Seed))
+			panic(fmt.Sprintf("seed %d: %v\n%s\nreplay it with: go test ./sim -run Replay -seed %d -v", w.opts.Seed, stop,
+				strings.Join(w.trace, "\n"), w.opts.Seed))
 		}
 		for _, c := range w.clusters {
 			if c.isDead() {
