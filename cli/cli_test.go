@@ -564,3 +564,19 @@ func TestHelpFitsATerminal(t *testing.T) {
 		}
 	}
 }
+
+// TestATopicThatIsAMirrorSaysSo: to people; programs get the fields that they know.
+func TestATopicThatIsAMirrorSaysSo(t *testing.T) {
+	_, url := aCluster(t)
+	for _, topic := range []string{"orders", "old", "plain"} {
+		ok(t, url, "topic", "create", topic, "--partitions", "1")
+	}
+	if got, want := ok(t, url, "topic", "describe", "orders"), "\nA mirror topic of \"orders\" over link \"my-link\", ACTIVE: 'hawser mirror describe orders' says how far it is.\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("%q does not end in %q", got, want)
+	}
+	for _, args := range [][]string{{"old"}, {"plain"}, {"orders", "-o", "json"}} {
+		if got := ok(t, url, append([]string{"topic", "describe"}, args...)...); strings.Contains(got, "irror") {
+			t.Errorf("%v: %s", args, got)
+		}
+	}
+}

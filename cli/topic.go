@@ -111,7 +111,17 @@ func (a *app) topicDescribe() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printOne(a, topicRowOf(t))
+		if err := printOne(a, topicRowOf(t)); err != nil || a.format != "human" {
+			return err
+		}
+		live, err := liveMirrors(cmd.Context(), c, args)
+		if err != nil {
+			return err
+		}
+		if m, is := live[args[0]]; is {
+			return a.say("\nA mirror topic of \"%s\" over link \"%s\", %s: 'hawser mirror describe %s' says how far it is.", m.SourceTopicName, m.LinkName, m.MirrorStatus, m.MirrorTopicName)
+		}
+		return nil
 	}
 	return cmd
 }
@@ -177,7 +187,7 @@ func (a *app) each(names []string, do func(name string) error) error {
 func liveMirrors(ctx context.Context, c *client.Client, topics []string) (map[string]api.Mirror, error) {
 	mirrors, err := c.Mirrors(ctx, client.AnyLink, "")
 	if refused := new(client.Error); errors.As(err, &refused) && refused.Status == http.StatusForbidden {
-		return nil, nil // who may delete a topic need not see the links
+		return nil, nil // who may delete or describe a topic need not see the links
 	}
 	if err != nil {
 		return nil, err
