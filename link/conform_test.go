@@ -105,6 +105,51 @@ func TestT3_MirrorAwayForLongerThanTombstonesAreKept(t *testing.T) {
 	}
 }
 
+// A mirror whose level was noted while the clock was ten years ahead: taken as it is, nothing would count as missed for ten years, and nothing be noted.
+func TestT3_LevelNotedByAClockThatWasAhead(t *testing.T) {
+	r := newRig(t)
+	r.source.topic("keys", 1, "cleanup.policy", "compact")
+	r.link("l", keyRecopy, "false")
+	r.mirror("l", "keys")
+	levelMs := func() int64 {
+		img := r.meta.Image()
+		return img.Mirrors[img.TopicIDs["keys"]].LevelMs
+	}
+	level := func() {
+		pool := r.pool()
+		pool.mu.Lock()
+		defer pool.mu.Unlock()
+		pool.status[kafka.TopicPartition{Topic: "keys"}] = fetcher.Status{SourceEnd: 10, LastFetched: 9, LastContact: time.Now()}
+	}
+	note := func(at time.Time) {
+		err := r.meta.Update(t.Context(), func(img *meta.Image) ([]meta.Change, error) {
+			rec := *img.Mirrors[img.TopicIDs["keys"]]
+			rec.LevelMs = at.UnixMilli()
+			return []meta.Change{meta.PutMirror(&rec)}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	level()
+	r.eventually("it is noted when the mirror was made", func() bool { return levelMs() > 0 })
+	ahead := time.Now().AddDate(10, 0, 0)
+	note(ahead) // while it runs, it knows better
+	r.eventually("it is noted anew", func() bool { return levelMs() < ahead.UnixMilli() })
+	if m, _ := r.links.Mirror("l", "keys"); m.Err != "NO_ERROR" {
+		t.Errorf("a process that has seen the mirror level shows %s", m.Err)
+	}
+	r.links.Close()
+	note(ahead)
+	r.start()
+	r.eventually("it is fetched again", func() bool { return r.pool().fetches("keys") == 1 })
+	level()
+	r.eventually("it says so", func() bool {
+		m, _ := r.links.Mirror("l", "keys")
+		return m.Err == string(mirror.DeletionsMissed) && levelMs() < ahead.UnixMilli()
+	})
+}
+
 // TestT3_LevelAsOfTheLastAnswer has a mirror whose source answered last half a minute ago: what was deleted since then may be missing from then on, and not
 // from when it is written down.
 func TestT3_LevelAsOfTheLastAnswer(t *testing.T) {

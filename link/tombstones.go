@@ -44,7 +44,9 @@ func (r *running) watchDeletions(ctx context.Context, mirrors []topicMirror) {
 		}
 		problem, missed := plan.MissedDeletions(last, at, retention)
 		r.level[m.topic.ID] = plan.Level{At: at, Ends: r.logEnds(m)}
-		if missed || at.Sub(time.UnixMilli(m.rec.LevelMs)) >= plan.LevelStoredEvery(retention) {
+		// What is stored is ahead of the clock where that was set back since: it must not stay so.
+		since := at.Sub(time.UnixMilli(m.rec.LevelMs))
+		if every := plan.LevelStoredEvery(retention); missed || since >= every || since <= -every {
 			store[m.topic.ID] = levelFound{at, problem}
 			ids = append(ids, m.topic.ID)
 		}
@@ -82,7 +84,7 @@ type levelFound struct {
 func (r *running) lastLevel(m topicMirror, now time.Time) plan.Level {
 	last, known := r.level[m.topic.ID]
 	if !known {
-		last = plan.Level{At: time.UnixMilli(m.rec.LevelMs)}
+		last = plan.StoredLevel(time.UnixMilli(m.rec.LevelMs), now)
 		if m.rec.LevelMs == 0 {
 			last = plan.Level{At: now} // made just now, or before this was noted
 		}

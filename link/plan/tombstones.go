@@ -14,6 +14,20 @@ import (
 type Level struct {
 	At   time.Time      // at the latest: what was stored is older than what was seen
 	Ends []kafka.Offset // of its partitions then, exclusive; nil where that is not known
+	// Doubtful says that At is what a clock said that was wrong: how long ago it was nobody knows.
+	Doubtful bool
+}
+
+// clockSlack is how far a clock may be set back without that it must have been wrong before.
+const clockSlack = time.Minute
+
+// StoredLevel is what was stored of a mirror, as it looks now. A time to come was noted while the clock was ahead; taken as it is, nothing would be
+// missed until then.
+func StoredLevel(at, now time.Time) Level {
+	if !at.After(now) {
+		return Level{At: at}
+	}
+	return Level{At: now, Doubtful: at.Sub(now) > clockSlack}
 }
 
 // Compacts reports whether a cleanup.policy compacts.
@@ -28,6 +42,10 @@ func LevelStoredEvery(deleteRetention time.Duration) time.Duration {
 // again at now, and was not for longer than the source keeps a tombstone. Keys whose deletion was missed are here for
 // ever, and a failover brings them back.
 func MissedDeletions(last Level, now time.Time, deleteRetention time.Duration) (Problem, bool) {
+	if last.Doubtful {
+		return Problem{codeDeletionsMissed, "when it was last noted that the mirror stood at its source's end, the clock of this machine was ahead: " +
+			"for how long it has not is unknown, and tombstones may have been removed at the source before they were mirrored"}, true
+	}
 	gap := now.Sub(last.At)
 	if last.At.IsZero() || gap <= deleteRetention || plant.On("deletions-untold") {
 		return Problem{}, false

@@ -27,6 +27,18 @@ func TestT3_MissedDeletions(t *testing.T) {
 			t.Errorf("%s: %v %v", c.name, got, p)
 		}
 	}
+	for name, c := range map[string]struct {
+		stored time.Time
+		want   bool
+	}{
+		"noted before":                       {begun.Add(-day), false},
+		"the clock was set back by a moment": {begun.Add(time.Minute), false},
+		"the clock was ahead":                {begun.AddDate(10, 0, 0), true},
+	} {
+		if _, got := MissedDeletions(StoredLevel(c.stored, begun), begun, day); got != c.want {
+			t.Errorf("%s: missed %t", name, got)
+		}
+	}
 	taken := Level{At: begun, Ends: []kafka.Offset{5, 7}}
 	for _, c := range []struct {
 		name string
