@@ -140,8 +140,11 @@ func (p *Partition) open() error {
 	}
 	p.log = log
 	if recovery.TornBytes > 0 || len(recovery.RebuiltFiles) > 0 {
-		p.owner.cfg.Events.Emit(event.RecoveryFound{Topic: p.name.Topic, Partition: p.name.Partition, Offset: log.EndOffset(),
-			TornBytes: recovery.TornBytes, Scanned: recovery.ScannedBytes, Rebuilt: len(recovery.RebuiltFiles), StartLost: recovery.StartLost})
+		p.owner.cfg.Events.Emit(event.RecoveryFound{
+			Topic: p.name.Topic, Partition: p.name.Partition, Offset: log.EndOffset(),
+			TornBytes: recovery.TornBytes, Scanned: recovery.ScannedBytes,
+			Rebuilt: len(recovery.RebuiltFiles), StartLost: recovery.StartLost,
+		})
 	}
 	if log.SyncedEnd() < log.EndOffset() {
 		if _, err := log.Sync(); err != nil {
