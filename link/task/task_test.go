@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -123,11 +124,18 @@ type fakeSource struct {
 	calls     int
 	acls      []plan.ACL
 	next      [][]plan.ACL // what the next questions for ACLs are answered, before acls
+	// the same for topics and their configs
+	nextTopics  [][]Topic
+	nextConfigs []map[string]TopicConfigs
 }
 
 func (s *fakeSource) Topics(_ context.Context, names []string) ([]Topic, error) {
+	topics := s.topics
+	if len(s.nextTopics) > 0 {
+		topics, s.nextTopics = s.nextTopics[0], s.nextTopics[1:]
+	}
 	var list []Topic
-	for _, t := range s.topics {
+	for _, t := range topics {
 		if names == nil || slices.Contains(names, t.Name) {
 			list = append(list, t)
 		}
@@ -135,6 +143,11 @@ func (s *fakeSource) Topics(_ context.Context, names []string) ([]Topic, error) 
 	return list, s.err
 }
 func (s *fakeSource) TopicConfigs(context.Context, []string) (map[string]TopicConfigs, error) {
+	if len(s.nextConfigs) > 0 {
+		configs := s.nextConfigs[0]
+		s.nextConfigs = s.nextConfigs[1:]
+		return configs, s.err
+	}
 	return s.configs, s.err
 }
 func (s *fakeSource) Groups(context.Context) ([]string, error) { return s.groups, s.groupsErr }
@@ -280,6 +293,31 @@ func TestConfigsOfEachTopicAreItsOwnAffair(t *testing.T) {
 	s.err = errors.New("source is away")
 	if res := c.Run(t.Context()); res.Err == nil || len(res.Problems) != 1 {
 		t.Errorf("a source that is away: %+v", res)
+	}
+}
+
+// TestOneAnswerChangesNoMirror has a source whose first answer of a round is wrong: nothing protects its bytes on a plaintext line.
+func TestOneAnswerChangesNoMirror(t *testing.T) {
+	h := &fakeHere{mirrors: []Mirror{{Topic: "t", Source: "t", Partitions: 2, Configs: map[string]string{"cleanup.policy": "delete"}}}}
+	right := TopicConfigs{Values: map[string]string{"cleanup.policy": "delete", "max.message.bytes": "5"}}
+	wrong := TopicConfigs{Values: map[string]string{"cleanup.policy": "compact", "max.message.bytes": "5"}}
+	s := &fakeSource{
+		topics: []Topic{{Name: "t", Partitions: 2}}, nextTopics: [][]Topic{{{Name: "t", Partitions: 3}}},
+		configs: map[string]TopicConfigs{"t": right}, nextConfigs: []map[string]TopicConfigs{{"t": wrong}},
+	}
+	c := &Configs{Source: of(s), Here: h, Include: func() []string { return nil }}
+	byTopic, err := c.Sync(t.Context(), h.mirrors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h.widened) != 0 || len(h.sets) != 1 || !maps.Equal(h.sets[0].Set, map[string]string{"max.message.bytes": "5"}) {
+		t.Errorf("widened to %v, set %+v", h.widened, h.sets)
+	}
+	if r := byTopic["t"]; !r.Changed || r.Partitions != 0 || len(r.Problems) != 0 {
+		t.Errorf("the round found %+v", r)
+	}
+	if c.Run(t.Context()); len(h.widened) != 0 {
+		t.Errorf("the next round widened to %v", h.widened)
 	}
 }
 

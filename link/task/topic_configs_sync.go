@@ -3,6 +3,8 @@ package task
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/hawserio/hawser/kafka"
 	"github.com/hawserio/hawser/link/mirror"
@@ -20,7 +22,7 @@ type Configs struct {
 // TopicResult is what a round found of one mirror.
 type TopicResult struct {
 	Problems   []plan.Problem
-	Changed    bool
+	Changed    bool  // something was changed, or is once the source says it twice
 	Partitions int32 // the source's; 0 if unknown
 }
 
@@ -42,38 +44,41 @@ func (c *Configs) Run(ctx context.Context) Result {
 }
 
 // Sync does one round over some mirrors, by mirror topic. The error is of the whole
-// round: the source could not be asked.
+// round: the source could not be asked. What would change a mirror is asked for once more, and only what both answers
+// say is done: one that is wrong must not have a mirror compacted, or its records removed by a shorter retention, nor
+// give it partitions, which never go again.
 func (c *Configs) Sync(ctx context.Context, mirrors []Mirror) (map[string]TopicResult, error) {
 	if len(mirrors) == 0 {
 		return nil, nil
-	}
-	names := make([]string, len(mirrors))
-	for i, m := range mirrors {
-		names[i] = m.Source
 	}
 	src, err := c.Source()
 	if err != nil {
 		return nil, err
 	}
-	topics, err := src.Topics(ctx, names)
+	results, sets, err := c.look(ctx, src, mirrors)
 	if err != nil {
-		return nil, fmt.Errorf("list topics of the source: %w", err)
+		return nil, err
 	}
-	configs, err := src.TopicConfigs(ctx, names)
+	changing := slices.DeleteFunc(slices.Clone(mirrors), func(m Mirror) bool {
+		return len(sets[m.Topic]) == 0 && results[m.Topic].Partitions <= m.Partitions
+	})
+	again, confirmed, err := c.look(ctx, src, changing)
 	if err != nil {
-		return nil, fmt.Errorf("read topic configs of the source: %w", err)
+		return nil, err
 	}
-	found := make(map[string]Topic, len(topics))
-	for _, t := range topics {
-		found[t.Name] = t
-	}
-	results := make(map[string]TopicResult, len(mirrors))
 	var changes []ConfigChange
-	for _, m := range mirrors {
-		r, set := c.compare(m, found[m.Source], configs[m.Source])
+	for _, m := range changing {
+		r, set := again[m.Topic], confirmed[m.Topic]
+		r.Changed = len(set) > 0 || len(sets[m.Topic]) > 0
+		maps.DeleteFunc(set, func(name, value string) bool {
+			before, is := sets[m.Topic][name]
+			return !is || before != value
+		})
+		if r.Partitions != results[m.Topic].Partitions {
+			r.Partitions, r.Changed = 0, true
+		}
 		if len(set) > 0 {
 			changes = append(changes, ConfigChange{m, set})
-			r.Changed = true
 		}
 		results[m.Topic] = r
 	}
@@ -84,6 +89,35 @@ func (c *Configs) Sync(ctx context.Context, mirrors []Mirror) (map[string]TopicR
 	}
 	c.widen(ctx, mirrors, results)
 	return results, nil
+}
+
+// look asks the source once, and says what there is to each mirror and which configs to set on it, by mirror topic.
+func (c *Configs) look(ctx context.Context, src Source, mirrors []Mirror) (
+	results map[string]TopicResult, sets map[string]map[string]string, err error) {
+	results, sets = make(map[string]TopicResult, len(mirrors)), make(map[string]map[string]string)
+	if len(mirrors) == 0 {
+		return results, sets, nil
+	}
+	names := make([]string, len(mirrors))
+	for i, m := range mirrors {
+		names[i] = m.Source
+	}
+	topics, err := src.Topics(ctx, names)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list topics of the source: %w", err)
+	}
+	configs, err := src.TopicConfigs(ctx, names)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read topic configs of the source: %w", err)
+	}
+	found := make(map[string]Topic, len(topics))
+	for _, t := range topics {
+		found[t.Name] = t
+	}
+	for _, m := range mirrors {
+		results[m.Topic], sets[m.Topic] = c.compare(m, found[m.Source], configs[m.Source])
+	}
+	return results, sets, nil
 }
 
 // compare looks at one mirror and says which configs to set.
