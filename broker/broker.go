@@ -128,14 +128,10 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	return b, nil
 }
 
-// showFlags puts what the broker was told by flags among its settings, so that who asks for its configs sees what is in effect. As
-// Kafka does, the broker's number is shown under its older name, too.
+// showFlags puts what the broker was told by flags among its settings, where flags win, so that who asks for its configs sees what is in
+// effect. As Kafka does, the broker's number is shown under its older name, too.
 func (b *Broker) showFlags() {
 	id := strconv.Itoa(int(b.cfg.NodeID))
-	if b.cfg.Settings["broker.id"] == "-1" {
-		b.cfg.Settings = maps.Clone(b.cfg.Settings)
-		delete(b.cfg.Settings, "broker.id")
-	}
 	b.show("node.id", id)
 	b.show("broker.id", id)
 	b.show("log.dirs", b.cfg.Dir)
@@ -148,11 +144,8 @@ func (b *Broker) showFlags() {
 	}
 }
 
-// show sets a setting that was not given. Not for what is read back to start by: that was read before.
+// show changes a setting as others see it: what the broker starts by was read before.
 func (b *Broker) show(name, value string) {
-	if b.cfg.Settings[name] != "" {
-		return
-	}
 	b.cfg.Settings = maps.Clone(b.cfg.Settings)
 	if b.cfg.Settings == nil {
 		b.cfg.Settings = map[string]string{}

@@ -216,7 +216,7 @@ func TestConfigsShowWhatFlagsSaid(t *testing.T) {
 	dir := t.TempDir()
 	b, err := broker.Start(t.Context(), broker.Config{
 		Dir: dir, Kafka: "127.0.0.1:0", Advertise: "localhost:9", HTTP: "127.0.0.1:0", NodeID: 7,
-		Settings: map[string]string{"broker.id": "-1", "broker.rack": "r1"},
+		Settings: map[string]string{"node.id": "3", "broker.id": "-1", "log.dirs": "/elsewhere", "broker.rack": "r1"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -59,7 +59,9 @@ func (b *Broker) bindHTTP(context.Context) error {
 		}
 		return nil
 	})
-	b.show(httpAdvertised, scheme+b.httpHost(listener.Addr()))
+	if b.cfg.Settings[httpAdvertised] == "" {
+		b.show(httpAdvertised, scheme+b.httpHost(listener.Addr()))
+	}
 	return nil
 }
 

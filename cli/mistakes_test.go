@@ -69,6 +69,12 @@ func TestServeTakesFromTheFileWhatNoFlagGives(t *testing.T) {
 			t.Errorf("%s: %q", c[0], said)
 		}
 	}
+	for _, flag := range []string{"--kafka", "--advertise"} {
+		said := "Warning: " + flag + " has no effect, as the config listeners says where to listen: SSL://:9093.\n"
+		if _, got, code := served(t, flag, "127.0.0.1:9092", "--set", "listeners=SSL://:9093"); code != 0 || got != said {
+			t.Errorf("%s beside listeners: exit %d, %q", flag, code, got)
+		}
+	}
 	if _, said, code := served(t, "--http", ""); code == 0 {
 		t.Errorf("an empty --http is taken: %s", said)
 	}
