@@ -28,7 +28,7 @@ type Config struct {
 	RequestTimeout time.Duration
 	DialTimeout    time.Duration
 	ReceiveBuffer  int   // replica.socket.receive.buffer.bytes; -1 is the system's
-	MaxReadBytes   int32 // largest answer taken
+	MaxReadBytes   int32 // largest answer taken, in bytes; at least 50 MiB and at most 1 GiB are taken
 	MetadataAge    time.Duration
 	Logger         *slog.Logger
 	Dial           func(ctx context.Context, network, address string) (net.Conn, error) // nil: net.Dialer
@@ -39,8 +39,8 @@ const (
 	defaultRequestTimeout = 30 * time.Second
 	defaultDialTimeout    = 10 * time.Second
 	defaultMaxReadBytes   = 128 << 20
-	leastMaxReadBytes     = 1 << 20
-	mostMaxReadBytes      = 1 << 30 // the client library's own
+	leastMaxReadBytes     = 50 << 20 // the client library makes no client that takes less than its own consumers ask for
+	mostMaxReadBytes      = 1 << 30  // the client library's own
 	idleTimeout           = time.Minute
 	authPause             = 2 * time.Second // between logins that fail
 )
