@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -86,6 +87,12 @@ func inspect(dir string) error {
 		}
 		return nil // a new one
 	}
+	if haveDB {
+		logs = append(logs, f.db)
+	}
+	if err := mayWrite(dir, logs); err != nil {
+		return err
+	}
 	last, err := f.readLog()
 	if err != nil {
 		return err
@@ -103,6 +110,21 @@ func inspect(dir string) error {
 	if applied > last {
 		return f.damaged(f.wal, fmt.Errorf("its log ends at entry %d, but the database holds entries up to %d: "+
 			"what is written from now on would be taken for known and be lost", last, applied))
+	}
+	return nil
+}
+
+// mayWrite says what keeps this process from writing the files: that is no damage, and etcd would panic.
+func mayWrite(dir string, files []string) error {
+	for _, path := range files {
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err == nil {
+			err = file.Close()
+		}
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			return fmt.Errorf("%w: the user that runs the broker must be able to write every file below %s: "+
+				"if it ran as another user before, give the directory to this one (chown -R)", err, dir)
+		}
 	}
 	return nil
 }
