@@ -101,7 +101,8 @@ type fatal struct {
 func (f fatal) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	if f.running.Load() {
 		f.log.Error("the metadata cannot be read or written any more, and what the disk holds of the last writes is not known: "+
-			"the broker ends. Put the disk right and start it again: it goes on with what is whole", append([]any{"why", e.Message}, slogArgs(fields)...)...)
+			"the broker ends. Put the disk right and start it again: it goes on with what is whole",
+			append([]any{"why", e.Message}, slogArgs(fields)...)...)
 		f.end(e, fields)
 	}
 	panic(fmt.Sprint(append([]any{e.Message}, slogArgs(fields)...)...))

@@ -21,8 +21,8 @@ type Level struct {
 // clockSlack is how far a clock may be set back without that it must have been wrong before.
 const clockSlack = time.Minute
 
-// StoredLevel is what was stored of a mirror, as it looks now. A time to come was noted while the clock was ahead; taken as it is, nothing would be
-// missed until then.
+// StoredLevel is what was stored of a mirror, as it looks now. A time to come was noted while the clock was ahead;
+// taken as it is, nothing would be missed until then.
 func StoredLevel(at, now time.Time) Level {
 	if !at.After(now) {
 		return Level{At: at}
@@ -43,7 +43,8 @@ func LevelStoredEvery(deleteRetention time.Duration) time.Duration {
 // ever, and a failover brings them back.
 func MissedDeletions(last Level, now time.Time, deleteRetention time.Duration) (Problem, bool) {
 	if last.Doubtful {
-		return Problem{codeDeletionsMissed, "when it was last noted that the mirror stood at its source's end, the clock of this machine was ahead: " +
+		return Problem{codeDeletionsMissed, "when it was last noted that the mirror stood at its source's end, the clock of this " +
+			"machine was ahead: " +
 			"for how long it has not is unknown, and tombstones may have been removed at the source before they were mirrored"}, true
 	}
 	gap := now.Sub(last.At)

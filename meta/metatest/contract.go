@@ -258,7 +258,8 @@ func testPartitions(t *testing.T, ctx context.Context, m *meta.Meta) {
 	}))
 	for _, id := range ids {
 		for _, p := range m.Image().Partitions[id].List {
-			if p.Epoch != 1 || p.Stop.Offset != 77 || p.Stop.Epoch != 5 || p.Stop.Link != "l" || fmt.Sprint(p.Stop.LastBatches) != fmt.Sprint(marks) {
+			if p.Epoch != 1 || p.Stop.Offset != 77 || p.Stop.Epoch != 5 || p.Stop.Link != "l" ||
+				fmt.Sprint(p.Stop.LastBatches) != fmt.Sprint(marks) {
 				t.Fatalf("partition is %+v %+v", p, p.Stop)
 			}
 		}
@@ -272,7 +273,8 @@ func testPartitions(t *testing.T, ctx context.Context, m *meta.Meta) {
 		t.Fatal("a decision to change nothing changed something")
 	}
 	errMine := errors.New("mine")
-	if err := m.UpdatePartitions(ctx, ids, func(*meta.Partitions) (*meta.Partitions, error) { return nil, errMine }); !errors.Is(err, errMine) {
+	refuse := func(*meta.Partitions) (*meta.Partitions, error) { return nil, errMine }
+	if err := m.UpdatePartitions(ctx, ids, refuse); !errors.Is(err, errMine) {
 		t.Fatalf("an error of decide came back as %v", err)
 	}
 }
@@ -391,9 +393,12 @@ func testProducerIDs(t *testing.T, ctx context.Context, m *meta.Meta) {
 }
 
 func testAccess(t *testing.T, ctx context.Context, m *meta.Meta) {
-	acl := &meta.ACL{ResourceType: "TOPIC", Resource: "a/b", PatternType: "LITERAL", Principal: "User:x", Host: "*", Operation: "READ", Permission: "ALLOW"}
-	scram := &meta.Scram{User: "us/er", Mechanism: "SCRAM-SHA-256", Salt: meta.NewSecret("salt"), StoredKey: meta.NewSecret("stored"), ServerKey: meta.NewSecret("server"), Iterations: 4096}
-	quota := &meta.Quota{Entity: meta.QuotaEntity{User: "u", ClientID: meta.DefaultEntity}, Values: map[string]float64{"consumer_byte_rate": 1e6}}
+	acl := &meta.ACL{ResourceType: "TOPIC", Resource: "a/b", PatternType: "LITERAL", Principal: "User:x", Host: "*", Operation: "READ",
+		Permission: "ALLOW"}
+	scram := &meta.Scram{User: "us/er", Mechanism: "SCRAM-SHA-256", Salt: meta.NewSecret("salt"), StoredKey: meta.NewSecret("stored"),
+		ServerKey: meta.NewSecret("server"), Iterations: 4096}
+	quota := &meta.Quota{Entity: meta.QuotaEntity{User: "u", ClientID: meta.DefaultEntity},
+		Values: map[string]float64{"consumer_byte_rate": 1e6}}
 	must(t, m.Update(ctx, change(meta.PutACL(acl), meta.PutScram(scram), meta.PutQuota(quota))))
 	img := m.Image()
 	key := meta.ScramKey{User: "us/er", Mechanism: "SCRAM-SHA-256"}

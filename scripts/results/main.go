@@ -27,7 +27,8 @@ func main() {
 	fail := flag.Bool("fail", false, "print the output of failed tests and the summary")
 	summary := flag.Bool("summary", false, "print the packages' closing lines")
 	top := flag.Int("top", 0, "print the n slowest tests")
-	again := flag.Int("again", 0, "print, for each package, a pattern of its failed tests; an error if they are more than n, or if more than tests failed")
+	again := flag.Int("again", 0, "print, for each package, a pattern of its failed tests; an error if they are more than n, or if "+
+		"more than tests failed")
 	flag.Parse()
 	if *again > 0 {
 		if err := printAgain(flag.Args(), *again); err != nil {
@@ -77,7 +78,8 @@ func read(path string, fail, summary bool) ([]timed, error) {
 		switch {
 		case e.Action == "output":
 			output[key] = append(output[key], e.Output)
-			isSummary := e.Test == "" && (strings.HasPrefix(e.Output, "ok ") || strings.HasPrefix(e.Output, "FAIL") || strings.HasPrefix(e.Output, "---"))
+			isSummary := e.Test == "" && (strings.HasPrefix(e.Output, "ok ") || strings.HasPrefix(e.Output, "FAIL") ||
+				strings.HasPrefix(e.Output, "---"))
 			if (summary || fail) && isSummary {
 				fmt.Print(e.Output)
 			}
