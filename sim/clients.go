@@ -292,6 +292,9 @@ func (k *consumer) read(b batch.Batch) {
 	if n == nil {
 		return // not looked at yet
 	}
+	if s := k.at.topic.seen[k.p]; k.last != nil && k.last.next <= s.rootFrom && !k.at.w.ledger.isOf(s.root, k.last) {
+		k.last = nil // of a topic that the log's source was made anew of, unawares (rule E6)
+	}
 	if err := follows(k.last, n); err != nil {
 		k.at.w.violate("ConsumerMissesNothing", "a consumer of %s-%d on %s at %d: %v", topicName, k.p, k.at.name, k.position, err)
 	}

@@ -95,6 +95,11 @@ func (l *ledger) find(root kafka.TopicID, b batch.Batch) *node {
 	return nil
 }
 
+// isOf reports whether a node is of a history.
+func (l *ledger) isOf(root kafka.TopicID, n *node) bool {
+	return l.nodes[nodeKey{root, n.base, n.epoch, n.crc}] == n
+}
+
 // rootOf is the history that a batch is of; no two have the same one.
 func (l *ledger) rootOf(b batch.Batch) (kafka.TopicID, bool) {
 	for key := range l.nodes {

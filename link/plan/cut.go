@@ -161,6 +161,9 @@ func partedBy(mine, peer LogFacts) kafka.Offset {
 	if plant.On("groups-at-the-tail") { // rule T8
 		return mine.Start
 	}
+	if mine.Stop == kafka.NoOffset && peer.Stop == kafka.NoOffset {
+		return 0 // neither side ever copied the other: the partition was added on both
+	}
 	end := min(mine.End, peer.End)
 	for _, stop := range []kafka.Offset{mine.Stop, peer.Stop} {
 		if stop != kafka.NoOffset {

@@ -105,3 +105,12 @@ func TestT2_T3_T4_T5_CutOrFullCopy(t *testing.T) {
 		}
 	}
 }
+
+// TestT8_PartitionAddedOnBothSides has a partition that neither side copied from the other: a group has read nothing of the peer's.
+func TestT8_PartitionAddedOnBothSides(t *testing.T) {
+	mine := LogFacts{Start: 9, End: 14, Stop: kafka.NoOffset, Epochs: []Minted{{0, 0, "A"}}}
+	peer := LogFacts{Start: 0, End: 1, Stop: kafka.NoOffset, Epochs: []Minted{{0, 0, "B"}}}
+	if cut := FindCut(mine, peer, Common(mine, peer), false); !cut.Full() || cut.Groups != 0 {
+		t.Errorf("%+v", cut)
+	}
+}
