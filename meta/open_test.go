@@ -277,13 +277,19 @@ func TestHistoryIsReclaimed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for m.Space().ReadOnly {
-		if time.Now().After(deadline) {
-			t.Fatalf("still read-only: %+v", m.Space())
+	// Between the removal of history and the rewrite of the file etcd may refuse once more, which counts until its alarm is lifted.
+	for {
+		err := m.Update(t.Context(), func(*meta.Image) ([]meta.Change, error) {
+			return []meta.Change{meta.PutConfigs("", map[string]string{"a": "b"})}, nil
+		})
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, meta.ErrReadOnly) || time.Now().After(deadline) {
+			t.Fatalf("the space is not reclaimed: %v, %+v", err, m.Space())
 		}
 		<-time.After(50 * time.Millisecond)
 	}
-	update(t, m, meta.PutConfigs("", map[string]string{"a": "b"}))
 }
 
 const crashDir = "HAWSER_TEST_CRASH_DIR"

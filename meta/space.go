@@ -183,8 +183,18 @@ func (m *Meta) liftAlarm(ctx context.Context) error {
 	if m.embedded.server.Server.Backend().Size() >= m.cfg.QuotaBytes {
 		return nil
 	}
-	if _, err := m.client.AlarmDisarm(ctx, &clientv3.AlarmMember{Alarm: pb.AlarmType_NOSPACE}); err != nil {
-		return fmt.Errorf("lift alarm: %w", err)
+	raised, err := m.client.AlarmList(ctx)
+	if err != nil {
+		return fmt.Errorf("list alarms: %w", err)
+	}
+	for _, one := range raised.Alarms {
+		if one.Alarm != pb.AlarmType_NOSPACE {
+			continue
+		}
+		// It is lifted by its member's id: for another id etcd does nothing, and says that all is well.
+		if _, err := m.client.AlarmDisarm(ctx, (*clientv3.AlarmMember)(one)); err != nil {
+			return fmt.Errorf("lift alarm: %w", err)
+		}
 	}
 	m.alarmed.Store(false)
 	return nil
