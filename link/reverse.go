@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -40,8 +41,36 @@ func (r *running) synchronize(ctx context.Context, m topicMirror) (time.Duration
 		r.noteTurn(m, plan.Problem{Code: string(mirror.LagNotZero), Text: text})
 		return turnSoon, nil
 	}
+	switch p, err := r.otherTail(ctx, m); {
+	case err != nil:
+		return turnLater, &errStep{codeOfPeer(err), "compare the last batches with the source's", err}
+	case p >= 0:
+		r.noteTurn(m, plan.Problem{Code: string(mirror.LagNotZero),
+			Text: fmt.Sprintf("partition %d ends where the source's does and holds other batches: they are cut, then mirrored anew", p)})
+		return turnSoon, nil
+	}
 	_, err := r.stepTurn(ctx, m, mirror.Drained, nil)
 	return 0, err
+}
+
+// otherTail is a partition whose last batches are not those that the source has frozen, -1 for none: equal ends alone do not say that a
+// mirror has what the source has (rule R1). A fetch would find that too, but perhaps only after the hand-over.
+func (r *running) otherTail(ctx context.Context, m topicMirror) (int32, error) {
+	ends := m.rec.Turn.Ends
+	theirs, err := r.peerLogs(ctx, m, len(ends), ends)
+	if err != nil {
+		return -1, err
+	}
+	for p, end := range ends {
+		mine, err := r.localLog(m.topic.ID, int32(p), end)
+		if err != nil {
+			return -1, err
+		}
+		if plan.OtherTail(mine, theirs[p], end) {
+			return int32(p), nil
+		}
+	}
+	return -1, nil
 }
 
 // syncedEnds are the synced ends of a topic's partitions, up to the first that is not open here.

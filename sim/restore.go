@@ -223,6 +223,20 @@ func (c *cluster) logFacts(p int32, below kafka.Offset, asker string) plan.LogFa
 	return f
 }
 
+// otherTail reports whether a partition's last batches are not those that the source froze, or cannot be compared now.
+func (s *shell) otherTail(m *record) bool {
+	source := m.upstream
+	if !s.c.w.reaches(s.c, source) || source.topic == nil || source.topic.ID != m.sourceID {
+		return true
+	}
+	for p, end := range m.turn.ends {
+		if plan.OtherTail(s.c.logFacts(int32(p), end, source.name), source.logFacts(int32(p), end, s.c.name), end) {
+			return true
+		}
+	}
+	return false
+}
+
 // restore carries the cuts out and lets the topic follow its peer: link/restore.go's.
 func (s *shell) restore(m *record) {
 	c := s.c

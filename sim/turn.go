@@ -230,7 +230,7 @@ func (s *shell) synchronize(m *record) {
 		switch {
 		case beyond:
 			s.stepTurn(m, mirror.PeerRefused, nil)
-		case done:
+		case done && !s.otherTail(m):
 			s.stepTurn(m, mirror.Drained, nil)
 		}
 	}
