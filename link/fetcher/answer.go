@@ -35,12 +35,12 @@ func (q *part) want(l *loop, cfg *Config) (Want, bool) {
 	o := q.Target.Offsets()
 	if q.serial != l.serial {
 		q.serial = l.serial
-		q.splice = q.splice || !q.aligned
+		q.splice.Store(q.splice.Load() || !q.aligned)
 	}
 	if !q.follow(o, cfg) {
 		return Want{}, false
 	}
-	if q.ahead != nil && q.splice {
+	if q.ahead != nil && q.splice.Load() {
 		return Want{}, false // first the append under way
 	}
 	leader := q.leader.Load()
@@ -49,13 +49,14 @@ func (q *part) want(l *loop, cfg *Config) (Want, bool) {
 		Offset: o.LogEnd, LastEpoch: kafka.NoEpoch, CurrentEpoch: leader.Epoch,
 		MaxBytes: max(l.frame.partitionMax(cfg), q.maxBytes),
 	}
-	if q.splice {
+	if q.splice.Load() {
 		last, err := q.Target.LastBatch()
 		if err != nil {
 			q.fail(targetFault(err), fmt.Errorf("read the mirror's last batch: %w", err), stuckWait)
 			return Want{}, false
 		}
-		if q.splice = last != nil; q.splice {
+		q.splice.Store(last != nil)
+		if last != nil {
 			size, err := batch.SizeOf(last)
 			if err != nil {
 				q.fail(TargetFailed, fmt.Errorf("read the mirror's last batch: %w", err), stuckWait)
@@ -64,13 +65,14 @@ func (q *part) want(l *loop, cfg *Config) (Want, bool) {
 			w.Offset, w.MaxBytes = last.BaseOffset(), size
 		}
 	}
-	if !q.splice && !q.noEpoch {
+	splice := q.splice.Load()
+	if !splice && !q.noEpoch {
 		w.LastEpoch = q.lastEpoch(o)
 	}
 	if q.ahead != nil {
 		w.Offset, w.LastEpoch = q.ahead.offset, q.ahead.epoch
 	}
-	q.asked = asked{generation: o.Generation, offset: w.Offset, epoch: leader.Epoch, splice: q.splice, ahead: q.ahead != nil}
+	q.asked = asked{generation: o.Generation, offset: w.Offset, epoch: leader.Epoch, splice: splice, ahead: q.ahead != nil}
 	return w, true
 }
 
@@ -88,7 +90,7 @@ func (q *part) lastEpoch(o partition.Offsets) kafka.LeaderEpoch {
 // follow moves the mirror's log start after the source's, which Target does as far as its high watermark: so
 // it is tried again when that has moved. It reports whether the partition can be fetched.
 func (q *part) follow(o partition.Offsets, cfg *Config) bool {
-	if cfg.KeepHoles || q.splice || q.start <= o.LogStart || o.HighWatermark <= o.LogStart {
+	if cfg.KeepHoles || q.splice.Load() || q.start <= o.LogStart || o.HighWatermark <= o.LogStart {
 		return true
 	}
 	if q.start > kafka.Offset(q.confirmed.Load()) {
@@ -189,7 +191,8 @@ func (q *part) refused(err error) verdict {
 		kafka.UnknownTopicOrPartition, kafka.UnknownTopicID, kafka.InconsistentTopicID:
 		// Common while leaders move; steer says what it is if it lasts. A topic that was not there for a moment may be another one, with the
 		// same leader and epoch: where it has no id, only its bytes tell (rule E6).
-		q.splice, q.aligned = true, false
+		q.splice.Store(true)
+		q.aligned = false
 		q.wait(backoff)
 		return leave
 	case kafka.CorruptMessage:

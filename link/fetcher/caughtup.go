@@ -96,7 +96,27 @@ func (p *Pool) behind(ctx context.Context, broker int32, parts []*part, leaders 
 	for tp := range waiting {
 		return fmt.Sprintf("source broker %d left %s out of its answer", broker, tp), nil
 	}
+	for _, q := range parts {
+		if text := q.uncompared(); text != "" {
+			return text, nil
+		}
+	}
 	return p.undecided(ctx, wants)
+}
+
+// uncompared says why it is not known that the mirror has the source's own records below its end, if so: a source that lost some and took
+// others may end where it ended (rule E6).
+func (q *part) uncompared() string {
+	q.mu.Lock()
+	fault, err := q.status.Fault, q.status.Err
+	q.mu.Unlock()
+	switch {
+	case fault != NoFault:
+		return fmt.Sprintf("%s is not mirrored now: %v", q.Mirror, err)
+	case q.line.Load() == nil || q.splice.Load():
+		return fmt.Sprintf("%s is still being compared with its source", q.Mirror)
+	}
+	return ""
 }
 
 // undecided says which source partition has open transactions below its end, if any (rule P5).

@@ -246,7 +246,7 @@ func (l *loop) give(q *part, f *Fetched) {
 
 // widen hands a partition that is far behind on a slow long line to stripes.
 func (l *loop) widen(q *part, f *Fetched, bytes int, elapsed time.Duration) {
-	if q.line.Load() != l || q.splice || time.Now().Before(q.noStripes) || !l.slowFor(bytes, elapsed) {
+	if q.line.Load() != l || q.splice.Load() || time.Now().Before(q.noStripes) || !l.slowFor(bytes, elapsed) {
 		return
 	}
 	rate, ok := l.worthStripes(q, f, bytes, elapsed)

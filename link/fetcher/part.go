@@ -26,6 +26,7 @@ type part struct {
 	off   atomic.Bool // being dropped: set before cancel, cheaper to ask than ctx
 	begun time.Time
 
+	splice     atomic.Bool  // the next fetch reads the last batch again (rule E6); the holder writes it
 	confirming atomic.Bool  // the source is being asked for its log start
 	confirmed  atomic.Int64 // the log start that it answered then; -1 for never
 
@@ -47,7 +48,6 @@ type part struct {
 	serial     int64      // of the connection that the splice was checked on
 	noStripes  time.Time  // stripes are not tried before
 	doubt      plan.Doubt // why it needs a repair
-	splice     bool       // the next fetch reads the last batch again (rule E6)
 	aligned    bool       // a repair has compared the histories since: the next new connection need not
 	noEpoch    bool       // the source has forgotten the last batch's epoch: do not name it
 	reread     bool       // nor after an append, until histories are compared again
@@ -85,7 +85,8 @@ type lastEpoch struct {
 }
 
 func (p *Pool) newPart(a Assignment) *part {
-	q := &part{Assignment: a, pool: p, topicID: a.SourceID, splice: true, start: -1, followed: -1, proven: kafka.NoEpoch}
+	q := &part{Assignment: a, pool: p, topicID: a.SourceID, start: -1, followed: -1, proven: kafka.NoEpoch}
+	q.splice.Store(true)
 	q.confirmed.Store(-1)
 	q.begun = time.Now()
 	q.ctx, q.cancel = context.WithCancel(p.ctx)
@@ -134,7 +135,7 @@ func (q *part) statusNow() Status {
 func (q *part) fail(fault Fault, err error, most time.Duration) {
 	q.wait(most)
 	if final(fault) && !q.seenTwice(fault, err) {
-		q.splice = true
+		q.splice.Store(true)
 		return
 	}
 	q.show(fault, err)

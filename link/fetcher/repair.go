@@ -66,11 +66,12 @@ func (q *part) align() {
 	}
 	switch v.Course {
 	case plan.GoOn:
-		q.splice, q.aligned, q.short = v.Prove, !v.Prove, 0
+		q.splice.Store(v.Prove)
+		q.aligned, q.short = !v.Prove, 0
 		q.noEpoch, q.reread = v.Unnamed, v.Reread
 		q.wait(q.pool.cfg.Load().Backoff) // if this comes again at once it is not as simple as that
 	case plan.LookAgain:
-		q.splice = q.splice || v.Prove
+		q.splice.Store(q.splice.Load() || v.Prove)
 		q.wait(q.pool.cfg.Load().Backoff)
 	case plan.Jump:
 		q.jump(f, v)
@@ -146,7 +147,8 @@ func (q *part) jump(f plan.Histories, v plan.Aligned) {
 	if q.targetFailed(err, fmt.Sprintf("go on at %d", to)) {
 		return
 	}
-	q.splice, q.last.known, q.noEpoch = true, false, true
+	q.splice.Store(true)
+	q.last.known, q.noEpoch = false, true
 	q.mu.Lock()
 	q.status.LostRecords += lost
 	q.mu.Unlock()
@@ -169,7 +171,8 @@ func (q *part) truncate(f plan.Histories, v plan.Aligned) {
 	if q.targetFailed(err, fmt.Sprintf("truncate to %d", v.To)) {
 		return
 	}
-	q.splice, q.last.known, q.short = true, false, 0
+	q.splice.Store(true)
+	q.last.known, q.short = false, 0
 	q.cutUnder, q.cutTo = f.SourceEpoch, v.To
 	q.pool.tell(Event{Mirror: q.Mirror, Kind: "truncated", From: f.MirrorEnd, To: kept, Epoch: f.SourceEpoch, Err: v.Why})
 	q.well()
@@ -183,7 +186,7 @@ func (q *part) blame(v plan.Aligned) {
 			return
 		}
 	}
-	q.splice = true // a source that is tried again may have grown past the mirror meanwhile (rule E6)
+	q.splice.Store(true) // a source that is tried again may have grown past the mirror meanwhile (rule E6)
 	if v.Twice {
 		q.wait(stuckWait)
 		q.show(Fault(v.Fault), v.Why)

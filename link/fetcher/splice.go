@@ -24,7 +24,8 @@ func (q *part) spliced(f *Fetched) verdict {
 	}
 	switch plan.Compare(last, f.Batches) {
 	case plan.SameBatch:
-		q.splice, q.aligned = false, false
+		q.splice.Store(false)
+		q.aligned = false
 		q.well()
 		return stay
 	case plan.CompactedBatch:

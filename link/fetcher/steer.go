@@ -185,7 +185,8 @@ func (q *part) patient(fault Fault) Fault {
 func (q *part) take(leader Leader, id kafka.TopicID) {
 	if known := q.leader.Load(); known == nil || *known != leader {
 		q.leader.Store(&leader)
-		q.splice, q.aligned = true, false
+		q.splice.Store(true)
+		q.aligned = false
 	}
 	if !id.IsZero() {
 		q.topicID = id

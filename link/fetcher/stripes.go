@@ -142,7 +142,7 @@ func (s *stripes) run() {
 	}
 	if err != nil {
 		q.noStripes = time.Now().Add(stuckWait)
-		q.splice = true
+		q.splice.Store(true)
 	}
 	s.pool.lose(q)
 }
