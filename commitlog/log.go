@@ -59,7 +59,7 @@ type Log struct {
 	generation uint64 // of the checkpoint; guarded by syncMu
 	markBuf    []byte // guarded by syncMu
 	owed       *mark  // what the mark is to say, and does not yet; guarded by syncMu
-	marked     tail   // what it says; guarded by syncMu
+	marked     mark   // what it says, zero if it was not written since the log was opened; guarded by syncMu
 	markSent   tail   // the mark that was last set on its way to the disk; guarded by syncMu
 
 	// mu guards what readers see. It is held only to look and to publish, never across input or output.

@@ -104,7 +104,7 @@ func (o *opening) hadCheckpoint() (bool, error) {
 		return false, fmt.Errorf("read synced mark: %w", err)
 	}
 	m, err := parseMark(raw)
-	return err == nil && (m.generation > 0 || m.resume.base > 0), nil
+	return err == nil && m.needsCheckpoint(), nil
 }
 
 func (o *opening) list() error {

@@ -168,6 +168,23 @@ func TestManyBytesAreMarkedAtOnce(t *testing.T) {
 	}
 }
 
+// A checkpoint that is lost is missed by the mark alone, so the first mark after one was made is not left for later.
+func TestTheFirstMarkThatVouchesForACheckpointIsWrittenAtOnce(t *testing.T) {
+	f, _ := inMemory(t)
+	f.open(commitlog.Config{})
+	at := kafka.Offset(0)
+	for _, want := range []bool{true, true, false, true} {
+		if at == 2 {
+			f.ok(f.log.Reset(at))
+		}
+		f.append(build(t, at, 1, 1, now.UnixMilli(), 100))
+		if _, owed, err := f.log.SyncBytes(); err != nil || owed != want {
+			t.Errorf("with the batch at %d the mark is owed: %t, %v", at, owed, err)
+		}
+		at++
+	}
+}
+
 func TestABatchInsideATornBatchIsNotTakenForOneThatFollows(t *testing.T) {
 	f, st := inMemory(t)
 	f.open(commitlog.Config{})

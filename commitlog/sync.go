@@ -26,14 +26,14 @@ func (l *Log) Sync() (kafka.Offset, error) {
 
 // SyncBytes is Sync without the mark, which Mark writes later: a sync of a few bytes then writes nothing else, and that of a log's first
 // makes one file less while somebody waits. Where more bytes were synced since the last mark than a recovery should have to take for
-// unsynced, it is written all the same. owed says that Mark has something to write.
+// unsynced, it is written all the same, and so is the first that vouches for a checkpoint: were that lost, nothing else would tell. owed says that Mark has something to write.
 func (l *Log) SyncBytes() (synced kafka.Offset, owed bool, err error) {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
 	synced, segs, err := l.syncBytes()
 	if err == nil && segs != nil {
 		l.owe(segs)
-		if l.owed != nil && l.owed.unmarked(l.marked) >= writebackEvery {
+		if m := l.owed; m != nil && (m.unmarked(l.marked.tail) >= writebackEvery || m.needsCheckpoint() && !l.marked.needsCheckpoint()) {
 			err = l.payMark()
 		}
 	}
@@ -293,6 +293,9 @@ func (m *mark) unmarked(by tail) int64 {
 	return m.size
 }
 
+// needsCheckpoint reports whether there must be a checkpoint where there is such a mark (see hadCheckpoint).
+func (m *mark) needsCheckpoint() bool { return m.generation > 0 || m.resume.base > 0 }
+
 // payMark writes the mark that is owed, unless the log was cut since: that voids it. Called with syncMu held.
 func (l *Log) payMark() error {
 	m := l.owed
@@ -304,7 +307,7 @@ func (l *Log) payMark() error {
 	if err := l.dir.WriteHint(markName, l.markBuf); err != nil {
 		return fmt.Errorf("write synced mark: %w", err)
 	}
-	l.marked = m.tail
+	l.marked = *m
 	if m.resume.base == l.markSent.resume.base && m.unmarked(l.markSent) < writebackEvery {
 		return nil // small syncs must not cost a second write each; the system sends it in its own time
 	}
