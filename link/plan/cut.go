@@ -207,6 +207,16 @@ func agree(mine, peer LogFacts, common kafka.Offset) (to kafka.Offset, compared 
 	return to, compared, compared == len(theirs)
 }
 
+// marksFrom are the marks of batches that begin at or above an offset.
+func marksFrom(marks []BatchMark, at kafka.Offset) []BatchMark {
+	for i, m := range marks {
+		if m.Base >= at {
+			return marks[i:]
+		}
+	}
+	return nil
+}
+
 func lowest(marks []BatchMark) kafka.Offset {
 	if len(marks) == 0 {
 		return 0

@@ -344,8 +344,10 @@ func Drained(ends, synced []kafka.Offset) (done, beyond bool, text string) {
 
 // OtherTail reports whether a mirror that ends where the source was frozen holds other batches below that end: it has not been compared
 // with the source since that was restored, say, and is about to be cut. Batches that a cleaner may have rewritten on either side tell nothing,
-// and neither does a log that has none left.
+// also where a stop point has written down what they were, and neither does a log that has none left.
 func OtherTail(mirror, source LogFacts, end kafka.Offset) bool {
+	clean := max(mirror.CleanedTo, source.CleanedTo)
+	mirror.Marks, source.Marks = marksFrom(mirror.Marks, clean), marksFrom(source.Marks, clean)
 	if len(mirror.Marks) == 0 || len(source.Marks) == 0 || plant.On("tail-not-compared") || plant.On("drained-early") {
 		return false
 	}

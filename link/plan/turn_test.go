@@ -207,6 +207,7 @@ func TestR1_EqualEndsOverOtherBatchesAreNotDrained(t *testing.T) {
 	log := func(start kafka.Offset, marks ...BatchMark) LogFacts {
 		return LogFacts{Start: start, End: 9, Marks: marks}
 	}
+	cleaned := func(f LogFacts, to kafka.Offset) LogFacts { f.CleanedTo = to; return f }
 	first, last := BatchMark{Base: 0, Next: 5, Epoch: 1, CRC: 1}, BatchMark{Base: 5, Next: 9, Epoch: 2, CRC: 2}
 	epoch, bytes, one := last, last, BatchMark{Base: 0, Next: 9, Epoch: 2, CRC: 3}
 	epoch.Epoch, bytes.CRC = 3, 3
@@ -216,16 +217,18 @@ func TestR1_EqualEndsOverOtherBatchesAreNotDrained(t *testing.T) {
 		mirror, source LogFacts
 		other          bool
 	}{
-		"the same":                         {log(0, first, last), log(0, first, last), false},
-		"as written down at a stop":        {log(0, first, last), log(0, first, stored), false},
-		"another epoch":                    {log(0, first, epoch), log(0, first, last), true},
-		"other bytes in the same epoch":    {log(0, first, bytes), log(0, first, last), true},
-		"one batch over the same offsets":  {log(0, one), log(0, first, last), true},
-		"the source removed the first":     {log(0, first, last), log(5, last), false},
-		"the source removed all":           {log(0, first, last), log(9), false},
-		"the mirror keeps less":            {log(5, last), log(0, first, last), false},
-		"a cleaner may have rewritten all": {log(0), log(0, first, last), false},
-		"other bytes above a cleaned part": {log(0, bytes), log(0, first, last), true},
+		"the same":                          {log(0, first, last), log(0, first, last), false},
+		"as written down at a stop":         {log(0, first, last), log(0, first, stored), false},
+		"another epoch":                     {log(0, first, epoch), log(0, first, last), true},
+		"other bytes in the same epoch":     {log(0, first, bytes), log(0, first, last), true},
+		"one batch over the same offsets":   {log(0, one), log(0, first, last), true},
+		"the source removed the first":      {log(0, first, last), log(5, last), false},
+		"the source removed all":            {log(0, first, last), log(9), false},
+		"the mirror keeps less":             {log(5, last), log(0, first, last), false},
+		"a cleaner may have rewritten all":  {log(0), log(0, first, last), false},
+		"other bytes above a cleaned part":  {log(0, bytes), log(0, first, last), true},
+		"the source cleaned since its stop": {cleaned(log(0, bytes), 0), cleaned(log(0, first, stored), 9), false},
+		"the source cleaned below the last": {log(0, bytes), cleaned(log(0, first, last), 5), true},
 	} {
 		if got := OtherTail(c.mirror, c.source, 9); got != c.other {
 			t.Errorf("%s: %v", name, got)
