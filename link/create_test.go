@@ -315,6 +315,11 @@ func TestMirrorCreateSaysWhatTheSourceSays(t *testing.T) {
 	if _, err := r.links.CreateMirror(t.Context(), "l", MirrorSpec{SourceTopic: "none"}); kindOf(err) != NotFound {
 		t.Errorf("topic that is not there: %v", err)
 	}
+	r.source.topic("new", 1)
+	r.source.change(func(s *fakeSource) { s.unknown["new"] = 2 })
+	if _, err := r.links.CreateMirror(t.Context(), "l", MirrorSpec{SourceTopic: "new"}); err != nil {
+		t.Errorf("topic that its broker comes to know of: %v", err)
+	}
 	r.source.topic("closed", 1)
 	r.source.change(func(s *fakeSource) {
 		s.configs["closed"] = source.TopicConfigs{Err: kafka.TopicAuthorizationFailed}

@@ -24,6 +24,7 @@ type fakeSource struct {
 	id      string
 	err     error // of every call
 	topics  map[string]source.Topic
+	unknown map[string]int // by topic: answers that do not know it yet
 	configs map[string]source.TopicConfigs
 	groups  map[string]source.GroupOffsets
 	starts  map[kafka.TopicPartition]kafka.Offset
@@ -42,7 +43,7 @@ type fakeSource struct {
 
 func newFakeSource() *fakeSource {
 	return &fakeSource{
-		id: "source-cluster-id-0001", topics: map[string]source.Topic{}, configs: map[string]source.TopicConfigs{}, groups: map[string]source.GroupOffsets{},
+		id: "source-cluster-id-0001", topics: map[string]source.Topic{}, unknown: map[string]int{}, configs: map[string]source.TopicConfigs{}, groups: map[string]source.GroupOffsets{},
 		starts: map[kafka.TopicPartition]kafka.Offset{}, ends: map[kafka.TopicPartition]kafka.Offset{},
 		brokers: []source.Broker{{ID: 1, Address: "source:9092"}},
 	}
@@ -136,7 +137,8 @@ func (s *fakeSource) Topics(_ context.Context, names []string) ([]source.Topic, 
 	var list []source.Topic
 	for _, n := range names {
 		t, is := s.topics[n]
-		if !is {
+		if !is || s.unknown[n] > 0 {
+			s.unknown[n]--
 			t = source.Topic{Name: n, Err: kafka.UnknownTopicError(n)}
 		}
 		list = append(list, t)

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +29,8 @@ const (
 	// startTries and startPause let the leaders of a topic that was made a moment ago come to know of it.
 	startTries = 20
 	startPause = 100 * time.Millisecond
+	// topicTries let the broker that is asked come to know of such a topic: another may have answered whoever made it.
+	topicTries = 10
 )
 
 // CreateMirror makes a mirror topic: the source is asked, then topic, partitions and
@@ -193,8 +196,23 @@ func (r *running) readSource(ctx context.Context, set settings, spec MirrorSpec,
 	return made, nil
 }
 
-// askTopic reads a source topic and its configs.
+// askTopic reads a source topic and its configs. One that is not there is asked for again for a second.
 func askTopic(ctx context.Context, src Source, name string) (source.Topic, map[string]string, error) {
+	for try := 1; ; try++ {
+		topic, configs, err := readTopic(ctx, src, name)
+		var told *Error
+		if err == nil || try == topicTries || !errors.As(err, &told) || told.Kind != NotFound {
+			return topic, configs, err
+		}
+		select {
+		case <-ctx.Done():
+			return topic, configs, err
+		case <-time.After(startPause):
+		}
+	}
+}
+
+func readTopic(ctx context.Context, src Source, name string) (source.Topic, map[string]string, error) {
 	list, err := src.Topics(ctx, []string{name})
 	if err != nil {
 		return source.Topic{}, nil, unreachable("read the source topic", err)
