@@ -87,6 +87,11 @@ func TestReadBounds(t *testing.T) {
 				f.Errorf("%s: %d bytes, want %d", c.name, len(got), len(c.want))
 			}
 		}
+		for upTo, next := range map[kafka.Offset]kafka.Offset{7: 10, 10: 10, 11: 0} {
+			if s, err := f.log.Read(5, upTo, 1, false); err != nil || s.Length != 0 || s.Next != next {
+				f.Errorf("from a hole up to %d: %d bytes, next batch at %d, %v; want none and %d", upTo, s.Length, s.Next, err, next)
+			}
+		}
 		_, err := f.log.Read(294, 300, 100, true)
 		f.wantErr(err, commitlog.ErrOutOfRange)
 		f.ok(f.log.SetStart(15))

@@ -18,7 +18,9 @@ type Slice struct {
 	File     store.File // nil for an empty slice
 	Position int64
 	Length   int64
-	release  func()
+	// Next is where the next batch begins, if the slice is empty because that is at or above the bound. Else 0.
+	Next    kafka.Offset
+	release func()
 }
 
 // Bytes reads the run into memory.
@@ -106,10 +108,10 @@ func (l *Log) readOnce(want span) (Slice, error) {
 	if err != nil {
 		return Slice{}, err
 	}
-	from, to, err := v.find(want)
+	from, to, next, err := v.find(want)
 	if err != nil || from == to {
 		v.file.release()
-		return Slice{}, err
+		return Slice{Next: next}, err
 	}
 	return Slice{File: v.file.File, Position: from, Length: to - from, release: v.file.release}, nil
 }
@@ -117,27 +119,28 @@ func (l *Log) readOnce(want span) (Slice, error) {
 // lookBufs are buffers for find.
 var lookBufs = sync.Pool{New: func() any { b := make([]byte, 0, lookChunk); return &b }}
 
-// find is where the wanted batches begin and end in the segment.
-func (v *view) find(want span) (from, to int64, err error) {
+// find is where the wanted batches begin and end in the segment. If the first one lies at or above the bound,
+// next is where it begins.
+func (v *view) find(want span) (from, to int64, next kafka.Offset, err error) {
 	buf := lookBufs.Get().(*[]byte)
 	defer lookBufs.Put(buf)
 	s := scanner{file: v.file, pos: v.positionOf(want.from), end: v.size, chunk: lookChunk, heads: true, buf: (*buf)[:0]}
 	at, first, n, err := s.seek(want.from)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read segment %s at %d: %w", logName(v.base), s.pos, err)
+		return 0, 0, 0, fmt.Errorf("read segment %s at %d: %w", logName(v.base), s.pos, err)
 	}
 	if first.BaseOffset() >= want.upTo {
-		return 0, 0, nil
+		return 0, 0, first.BaseOffset(), nil
 	}
 	if n > want.maxBytes {
 		if want.atLeastOne {
-			return at, at + n, nil
+			return at, at + n, 0, nil
 		}
-		return 0, 0, nil
+		return 0, 0, 0, nil
 	}
 	limit := at + want.maxBytes
 	if want.upTo >= v.next && v.size <= limit {
-		return at, v.size, nil
+		return at, v.size, 0, nil
 	}
 	if skip := v.boundary(limit, want.upTo); skip > s.pos {
 		s.pos = skip
@@ -146,13 +149,13 @@ func (v *view) find(want span) (from, to int64, err error) {
 		end := s.pos
 		b, _, err := s.next()
 		if errors.Is(err, io.EOF) {
-			return at, end, nil
+			return at, end, 0, nil
 		}
 		if err != nil {
-			return 0, 0, fmt.Errorf("read segment %s at %d: %w", logName(v.base), end, err)
+			return 0, 0, 0, fmt.Errorf("read segment %s at %d: %w", logName(v.base), end, err)
 		}
 		if s.pos > limit || b.BaseOffset() >= want.upTo {
-			return at, end, nil
+			return at, end, 0, nil
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -366,6 +367,36 @@ func TestT2_TheEndOfAnAbortedTransactionCountsAsUsed(t *testing.T) {
 	done := b.compact()
 	if done.To != 3 || done.Removed != 1 || p.CleanedTo() != 9 {
 		t.Fatalf("cleaned %+v, noted %d", done, p.CleanedTo())
+	}
+}
+
+// An answer ends in front of a hole in which a transaction's end was lost. Once the cleaner has taken all that was there, readers go on behind it.
+func TestD5_ReadersPassAHoleThatNothingIsLeftInFrontOf(t *testing.T) {
+	b := newBed(t, meta.RoleMirror, 1)
+	b.compacting(400)
+	x := foreignID(1)
+	b.put(batch.Spec{}, kv{"k", "v1"})
+	b.put(batch.Spec{ProducerID: x, Transactional: true}, kv{"j", "w1"})
+	p := b.p(0)
+	b.must(errOf(p.JumpTo(t.Context(), p.Offsets().Generation, 2, true)))
+	b.must(errOf(p.JumpTo(t.Context(), p.Offsets().Generation, 9, true)))
+	b.put(batch.Spec{ProducerID: x, BaseSequence: 5, Transactional: true}, kv{"j", "w2"})
+	b.mustMirror(0, markerBatch(10, 0, x, 0, batch.Commit, 1))
+	b.put(batch.Spec{}, kv{"k", "v2"}, kv{"l", strings.Repeat("u", 100)})
+	b.put(batch.Spec{}, kv{"m", strings.Repeat("u", 400)})
+	if done := b.compact(); done.Removed != 2 {
+		t.Fatalf("cleaned %+v", done)
+	}
+	wantOffsets(t, p, 0, 14, 14, 14)
+	for from := range kafka.Offset(10) {
+		if got := b.committed(0, from); len(got) != 4 || got[0] != "w2" || got[1] != "v2" {
+			t.Errorf("from %d: read %.5q, want w2, v2 and the two that follow", from, got)
+		}
+		a, err := p.Read(Read{From: from, MaxBytes: 1, Isolation: kafka.ReadCommitted, CurrentEpoch: kafka.NoEpoch, LastEpoch: kafka.NoEpoch})
+		if err != nil || a.Slice.Length != 0 || len(a.Aborted) != 0 {
+			t.Errorf("from %d, without room for one batch: %d bytes, aborted %v, %v", from, a.Slice.Length, a.Aborted, err)
+		}
+		a.Slice.Close()
 	}
 }
 

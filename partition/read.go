@@ -129,33 +129,44 @@ func (p *Partition) readAt(r Read, v *view) (Answer, error) {
 	if r.From < v.LogStart || r.From > v.LogEnd {
 		return answer, p.outOfRange(r.From, v)
 	}
-	from, upTo := r.From, v.end(r.Isolation)
+	end := v.end(r.Isolation)
+	for at := r.From; ; at = answer.Slice.Next {
+		from, upTo := v.unbroken(at, end)
+		// A hole at the log's end is not in the log yet.
+		if at >= upTo || at >= p.log.EndOffset() {
+			return answer, nil
+		}
+		slice, err := p.log.Read(at, upTo, r.MaxBytes, r.AtLeastOne)
+		if err != nil {
+			if errors.Is(err, commitlog.ErrOutOfRange) {
+				return answer, err
+			}
+			return answer, p.storageError("read the log", err)
+		}
+		answer.Slice = slice
+		if slice.Length == 0 && slice.Next >= upTo {
+			continue // a cleaner has removed all in front of a hole: a reader would wait there for ever
+		}
+		if r.Isolation == kafka.ReadCommitted {
+			answer.Aborted = v.aborted.between(from, upTo)
+		}
+		return answer, nil
+	}
+}
+
+// unbroken is how far an answer that begins at an offset may reach, exclusive, and from where on it needs aborted transactions. It does not
+// reach across a hole in which markers were lost: a client would take an aborted producer's records behind it for aborted too.
+func (v *view) unbroken(at, end kafka.Offset) (from, upTo kafka.Offset) {
+	from, upTo = at, end
 	for _, j := range v.jumps {
 		switch {
-		// An answer does not reach across a hole in which markers were lost: a client would take
-		// an aborted producer's records behind it for aborted too.
 		case from < j.From:
 			upTo = min(upTo, j.From)
 		case from < j.To:
 			from = j.To // for the aborted transactions; the log itself looks behind the hole
 		}
 	}
-	// A hole at the log's end is not in the log yet.
-	if r.From >= upTo || r.From >= p.log.EndOffset() {
-		return answer, nil
-	}
-	slice, err := p.log.Read(r.From, upTo, r.MaxBytes, r.AtLeastOne)
-	if err != nil {
-		if errors.Is(err, commitlog.ErrOutOfRange) {
-			return answer, err
-		}
-		return answer, p.storageError("read the log", err)
-	}
-	answer.Slice = slice
-	if r.Isolation == kafka.ReadCommitted {
-		answer.Aborted = v.aborted.between(from, upTo)
-	}
-	return answer, nil
+	return from, upTo
 }
 
 func (p *Partition) outOfRange(offset kafka.Offset, v *view) error {
