@@ -281,4 +281,31 @@ func CreateTopic(t *testing.T, client *kgo.Client, topic string, partitions int3
 			return err == nil && broker >= 0, fmt.Sprint(broker, err)
 		})
 	}
+	knownToAll(t, client, topic)
+}
+
+// knownToAll waits until each broker of a cluster knows a topic: the one that is asked next may be the last to hear of it.
+func knownToAll(t *testing.T, client *kgo.Client, topic string) {
+	t.Helper()
+	ctx := testContext(t)
+	rq := kmsg.NewPtrMetadataRequest()
+	one := kmsg.NewMetadataRequestTopic()
+	one.Topic = &topic
+	rq.Topics = append(rq.Topics, one)
+	eventually(t, 30*time.Second, "all brokers know topic "+topic, func() (bool, string) {
+		brokers, err := kadm.NewClient(client).ListBrokers(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, id := range brokers.NodeIDs() {
+			rs, err := rq.RequestWith(ctx, client.Broker(int(id)))
+			if err == nil && len(rs.Topics) == 1 {
+				err = kerr.ErrorForCode(rs.Topics[0].ErrorCode)
+			}
+			if err != nil {
+				return false, fmt.Sprintf("broker %d: %v", id, err)
+			}
+		}
+		return true, ""
+	})
 }

@@ -62,6 +62,7 @@ func failOverWith(t *testing.T, k *Kafka, h *Hawser, c client, topic string, pas
 	group := topic + "-readers"
 	source := k.Address(1) // one address, as not every client's program takes several
 	c.create(t, source, topic, matrixPartitions)
+	knownToAll(t, Client(t, k.Bootstrap()), topic)
 	want := map[string]bool{}
 	send := func(bootstrap, codec, prefix string) {
 		t.Helper()
