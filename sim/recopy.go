@@ -203,7 +203,11 @@ func (s *shell) copyAnswered(f *copier, part *partition.Partition, a ask, answer
 		last, err := part.LastBatch()
 		c.alive()
 		switch {
-		case err != nil || last == nil || len(answer.batches) == 0:
+		case err != nil || last == nil:
+		case len(answer.batches) == 0:
+			if answer.high < last.NextOffset() {
+				f.mend, f.doubt = true, plan.DoubtHistories
+			}
 		case plan.Compare(last, answer.batches) == plan.SameBatch:
 			f.splice = false
 		case plan.Compare(last, answer.batches) == plan.CompactedBatch:
