@@ -295,7 +295,7 @@ func (p *fakePool) Status(tp kafka.TopicPartition) fetcher.Status {
 	s, is := p.status[tp]
 	p.looks++
 	if a, assigned := p.assigned[tp]; !is && assigned && strings.HasSuffix(tp.Topic, " (copy)") {
-		return fetcher.Status{SourceEnd: a.Target.Offsets().LogEnd, LagRecords: 0, LastContact: time.Now()} // it has all there is
+		return fetcher.Status{SourceEnd: a.Target.Offsets().LogEnd, Compared: true, LastContact: time.Now()} // it has all there is
 	}
 	if !is {
 		return fetcher.Status{SourceEnd: -1, SourceStart: -1, LastFetched: -1, LagRecords: -1, LastContact: time.Now()}

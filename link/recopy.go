@@ -385,7 +385,8 @@ func (c *recopying) facts(m topicMirror, one pair) plan.CopyFacts {
 	s := c.pool.Status(copyName(m.topic.Name, one.id.Partition))
 	found, is := c.compared[one.copied]
 	f.Copied = s.Fault == fetcher.NoFault && !s.LastContact.IsZero()
-	f.Level = s.SourceEnd >= 0 && one.copy.Offsets().LogEnd >= s.SourceEnd
+	// A copy that goes beyond its source's end has what the source has lost since, and is cut first.
+	f.Level = s.Compared && one.copy.Offsets().LogEnd == s.SourceEnd
 	f.Full = s.Fault == fetcher.TargetFull
 	f.CopyEnd, f.MirrorEnd = one.copy.Offsets().HighWatermark, one.mirror.Offsets().HighWatermark
 	f.Compared, f.Different = is, found.different != ""

@@ -176,7 +176,7 @@ func TestT3_MirrorIsCopiedAgain(t *testing.T) {
 	})
 	pool, name := r.copyPool(), kafka.TopicPartition{Topic: "keys (copy)"}
 	pool.mu.Lock()
-	pool.status[name] = fetcher.Status{SourceEnd: 12, LastContact: time.Now()}
+	pool.status[name] = fetcher.Status{SourceEnd: 12, Compared: true, LastContact: time.Now()}
 	pool.mu.Unlock()
 	c.grow(10)
 	looks := pool.looked()
@@ -213,6 +213,25 @@ func TestT3_MirrorIsCopiedAgain(t *testing.T) {
 	}
 	if at, _ := r.commits.get("g", "keys", 0); at != 7 {
 		t.Errorf("the group stands at %d", at)
+	}
+}
+
+// TestT2_CopyIsLevelOnceItIsComparedWithItsSource: one that goes beyond its source has what that lost since, and what superseded
+// records that are gone everywhere may be above its end otherwise.
+func TestT2_CopyIsLevelOnceItIsComparedWithItsSource(t *testing.T) {
+	name := copyName("keys", 0)
+	pool := &fakePool{status: map[kafka.TopicPartition]fetcher.Status{}}
+	c := &recopying{pool: pool, compared: map[kafka.PartitionID]compared{}}
+	one := pair{mirror: &fakePart{}, copy: &fakePart{at: partition.Offsets{HighWatermark: 9, LogEnd: 10}}}
+	for _, s := range []struct {
+		end      kafka.Offset
+		compared bool
+		level    bool
+	}{{-1, false, false}, {12, true, false}, {10, false, false}, {10, true, true}, {9, true, false}} {
+		pool.status[name] = fetcher.Status{SourceEnd: s.end, Compared: s.compared}
+		if got := c.facts(topicMirror{topic: &meta.Topic{Name: "keys"}}, one).Level; got != s.level {
+			t.Errorf("a copy that ends at 10, its source at %d, compared %v: level %v", s.end, s.compared, got)
+		}
 	}
 }
 

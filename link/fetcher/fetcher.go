@@ -127,6 +127,7 @@ type Assignment struct {
 // Status is what is known of one partition's copying.
 type Status struct {
 	SourceEnd    kafka.Offset // the source's high watermark when last heard, -1 for never
+	Compared     bool         // fetching goes on from a last batch that the source was seen to have; false while histories are compared
 	SourceStart  kafka.Offset // -1 for never
 	LastFetched  kafka.Offset // last offset fetched, -1 for never (REST's last_source_fetch_offset)
 	LagRecords   int64        // SourceEnd minus the mirror's synced end, at least 0; -1 for unknown

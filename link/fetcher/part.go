@@ -109,7 +109,9 @@ func (q *part) statusNow() Status {
 	q.mu.Lock()
 	s := q.status
 	q.mu.Unlock()
-	if l := q.line.Load(); l != nil && s.Fault == NoFault && s.SourceEnd >= 0 {
+	l := q.line.Load()
+	s.Compared = l != nil && s.Fault == NoFault && s.SourceEnd >= 0 && !q.splice.Load()
+	if l != nil && s.Fault == NoFault && s.SourceEnd >= 0 {
 		// What a session leaves out of an answer has not changed.
 		if at := l.contact.Load(); at > s.LastContact.UnixNano() {
 			s.LastContact = time.Unix(0, at)

@@ -117,6 +117,12 @@ func TestE6_NotCaughtUpBeforeTheLastBatchIsCompared(t *testing.T) {
 		if done && len(target.Cuts()) == 0 {
 			t.Fatal("a mirror of the lost records is caught up")
 		}
+		if b.pool.Status(zero).Compared && len(target.Cuts()) == 0 {
+			t.Fatal("a mirror of the lost records is said to have been compared")
+		}
+	}
+	if s := b.pool.Status(zero); !s.Compared {
+		t.Errorf("a mirror that is caught up was not compared: %+v", s)
 	}
 	b.same(target, zero)
 }
