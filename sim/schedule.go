@@ -92,7 +92,7 @@ func (w *world) build() {
 	for i := range n {
 		c := &cluster{
 			w: w, index: i, name: string(rune('A' + i)), prefix: uint32(0x1000 + i), txns: map[kafkaID]*txn{}, linked: true,
-			mem: storetest.NewMemory(), random: rand.New(rand.NewPCG(w.opts.Seed, uint64(i))),
+			mem: storetest.NewMemory(), random: rand.New(rand.NewPCG(w.opts.Seed, uint64(i))), drawn: map[uint32]bool{},
 		}
 		if i > 0 {
 			c.upstream = w.clusters[i-1]
