@@ -54,27 +54,9 @@ func fillMany(t *testing.T, source *kafkaBroker, topics int32) (names []string) 
 	c := client(t, source.bootstrap, kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxBufferedRecords(20_000))
 	defer c.Close()
 	value := make([]byte, recordBytes)
-	failed := make(chan error, 1)
-	for _, name := range names {
-		for range manyRecords {
-			c.Produce(t.Context(), &kgo.Record{Topic: name, Value: value}, func(_ *kgo.Record, err error) {
-				if err != nil {
-					select {
-					case failed <- err:
-					default:
-					}
-				}
-			})
-		}
-	}
-	if err := c.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case err := <-failed:
-		t.Fatalf("fill %d topics: %v", topics, err)
-	default:
-	}
+	produceAll(t, c, int64(len(names))*manyRecords, func(n int64) *kgo.Record {
+		return &kgo.Record{Topic: names[n/manyRecords], Value: value}
+	})
 	return names
 }
 

@@ -173,10 +173,19 @@ func fill(t *testing.T, source *kafkaBroker, size int64) int64 {
 		values[i] = byte(random.Uint32())
 	}
 	records := size / recordBytes
-	failed := make(chan error, 1)
-	for n := range records {
+	produceAll(t, c, records, func(n int64) *kgo.Record {
 		at := int(n) * recordBytes % len(values)
-		c.Produce(t.Context(), &kgo.Record{Partition: int32(n % bulkPartitions), Value: values[at : at+recordBytes]}, func(_ *kgo.Record, err error) {
+		return &kgo.Record{Partition: int32(n % bulkPartitions), Value: values[at : at+recordBytes]}
+	})
+	return records
+}
+
+// produceAll produces n records, record(0) to record(n-1), and wants each acknowledged.
+func produceAll(t *testing.T, c *kgo.Client, n int64, record func(i int64) *kgo.Record) {
+	t.Helper()
+	failed := make(chan error, 1)
+	for i := range n {
+		c.Produce(t.Context(), record(i), func(_ *kgo.Record, err error) {
 			if err != nil {
 				select {
 				case failed <- err:
@@ -190,10 +199,9 @@ func fill(t *testing.T, source *kafkaBroker, size int64) int64 {
 	}
 	select {
 	case err := <-failed:
-		t.Fatalf("fill %s: %v", bulkTopic, err)
+		t.Fatalf("produce %d records: %v", n, err)
 	default:
 	}
-	return records
 }
 
 // syncDisk lets no way pay for the writes of the one before.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/broker"
+	"github.com/hawserio/hawser/link/mirror"
+	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/rest/api"
 	rest "github.com/hawserio/hawser/rest/client"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -493,11 +495,7 @@ func TestT6_T10_ASourceIsRestoredFromTheMirrorOfItsMirror(t *testing.T) {
 	t.Parallel()
 	a, b := twoSites(t)
 	c := newSite(t, "C")
-	set := func(name, value string) api.ConfigData { return api.ConfigData{Name: name, Value: &value} }
-	_, err := c.rest.CreateLink(within(t), rest.NewLink{Name: "ab", Body: api.CreateLinkRequest{SourceClusterID: b.b.ClusterID(), Configs: []api.ConfigData{
-		set("bootstrap.servers", b.b.KafkaAddress()), set("metadata.max.age.ms", "1000"), set("topic.config.sync.ms", "1000"),
-	}}})
-	c.must(err)
+	c.follow(b)
 	linkBoth("ac", a, c)
 	a.create("t", 2)
 	a.must(a.put("t", 2, 5, "all"))
@@ -540,22 +538,15 @@ func TestT6_T10_ASourceIsRestoredFromTheMirrorOfItsMirror(t *testing.T) {
 		t.Errorf("the quarantine has %q", got)
 	}
 	// C's topic is that of the link with A from now on, and the two change places like any others.
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		done, err := a.rest.Order(within(t), "ac", "reverse-and-start-mirror", api.AlterMirrorsRequest{MirrorTopicNames: []string{"t"}}, rest.Do)
-		a.must(err)
-		if done[0].ErrorMessage == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(*done[0].ErrorMessage)
-		}
-	}
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if err = a.put("t", 2, 1, "back"); err == nil {
-			break
-		}
-	}
+	a.stored("t", func(m *meta.Mirror) bool { return m.State == mirror.Active.String() })
+	c.stored("t", func(m *meta.Mirror) bool { return m.Pledge == nil })
+	done, err := a.rest.Order(within(t), "ac", "reverse-and-start-mirror", api.AlterMirrorsRequest{MirrorTopicNames: []string{"t"}}, rest.Do)
 	a.must(err)
+	if done[0].ErrorMessage != nil {
+		t.Fatal(*done[0].ErrorMessage)
+	}
+	a.stored("t", func(m *meta.Mirror) bool { return m.State == mirror.Stopped.String() })
+	a.must(a.put("t", 2, 1, "back"))
 	level(t, a, c, "t")
 	same(t, a, c, "t", 2)
 }

@@ -490,11 +490,7 @@ func TestASecondMirrorGoesOnThroughATurn(t *testing.T) {
 	t.Parallel()
 	a, b := twoSites(t)
 	c := newSite(t, "C")
-	set := func(name, value string) api.ConfigData { return api.ConfigData{Name: name, Value: &value} }
-	_, err := c.rest.CreateLink(within(t), rest.NewLink{Name: "ab", Body: api.CreateLinkRequest{SourceClusterID: a.b.ClusterID(), Configs: []api.ConfigData{
-		set("bootstrap.servers", a.b.KafkaAddress()), set("metadata.max.age.ms", "1000"), set("topic.config.sync.ms", "1000"),
-	}}})
-	c.must(err)
+	c.follow(a)
 	a.create("t", 2)
 	a.must(a.put("t", 2, 3, "first"))
 	b.mirror("t")

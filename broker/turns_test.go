@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hawserio/hawser/broker"
+	"github.com/hawserio/hawser/meta"
 	"github.com/hawserio/hawser/rest/api"
 	rest "github.com/hawserio/hawser/rest/client"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -134,6 +135,36 @@ func (s *site) status(topic, want string) api.Mirror {
 	}
 	s.t.Fatalf("%s: %s is %s (%s %s, %v), want %s; %v", s.name, topic, last.MirrorStatus, last.MirrorTopicError, last.MirrorTopicErrorMessage, last.MirrorStateTransitionErrors, want, err)
 	return last
+}
+
+// follow makes a link to a cluster that has no half of it.
+func (s *site) follow(source *site) {
+	s.t.Helper()
+	set := func(name, value string) api.ConfigData { return api.ConfigData{Name: name, Value: &value} }
+	_, err := s.rest.CreateLink(within(s.t), rest.NewLink{Name: "ab", Body: api.CreateLinkRequest{SourceClusterID: source.b.ClusterID(), Configs: []api.ConfigData{
+		set("bootstrap.servers", source.b.KafkaAddress()), set("metadata.max.age.ms", "1000"), set("topic.config.sync.ms", "1000"),
+	}}})
+	s.must(err)
+}
+
+// stored waits until the record that is stored of a mirror is as wanted: orders go by that, which what is shown may run ahead of.
+func (s *site) stored(topic string, wanted func(*meta.Mirror) bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(within(s.t))
+	defer cancel()
+	var last meta.Mirror
+	found := false
+	s.b.Watch(ctx, func(_, img *meta.Image) {
+		if rec := img.Mirrors[img.TopicIDs[topic]]; rec != nil {
+			if last = *rec; wanted(rec) {
+				found = true
+				cancel()
+			}
+		}
+	})
+	if !found {
+		s.t.Fatalf("%s: the record of %s stays %+v", s.name, topic, last)
+	}
 }
 
 // ends waits until every partition of the topic ends there.

@@ -52,8 +52,8 @@ func classOf(t *testing.T, err error) source.Class {
 	return e.Class
 }
 
-// silent is a listener that takes connections and says nothing.
-func silent(t *testing.T) string {
+// accepting is the address of a listener that hands its connections to take, one after another.
+func accepting(t *testing.T, take func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,10 +66,16 @@ func silent(t *testing.T) string {
 			if err != nil {
 				return
 			}
-			t.Cleanup(func() { conn.Close() })
+			take(conn)
 		}
 	}()
 	return listener.Addr().String()
+}
+
+// silent is a listener that takes connections and says nothing.
+func silent(t *testing.T) string {
+	t.Helper()
+	return accepting(t, func(conn net.Conn) { t.Cleanup(func() { conn.Close() }) })
 }
 
 // closed is an address nobody listens on.
@@ -127,27 +133,13 @@ func TestC68_EachWayToFailHasItsClass(t *testing.T) {
 
 // TestPlaintextToTLS: what a listener with TLS says to who speaks without it is no length of an answer.
 func TestPlaintextToTLS(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				_, _ = conn.Read(make([]byte, 1<<10))
-				_, _ = conn.Write([]byte{21, 3, 3, 0, 2, 2, 80}) // Java's alert: fatal, internal_error
-			}()
-		}
-	}()
-	address := listener.Addr().String()
+	address := accepting(t, func(conn net.Conn) {
+		defer conn.Close()
+		_, _ = conn.Read(make([]byte, 1<<10))
+		_, _ = conn.Write([]byte{21, 3, 3, 0, 2, 2, 80}) // Java's alert: fatal, internal_error
+	})
 	cluster := dial(t, source.Config{Bootstrap: []string{address}, RequestTimeout: 5 * time.Second, DialTimeout: time.Second})
-	_, err = cluster.Probe(t.Context())
+	_, err := cluster.Probe(t.Context())
 	if classOf(t, err) != source.TLS || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "speaks TLS") || !strings.Contains(err.Error(), "Set security.protocol") {
 		t.Errorf("it says %v", err)
 	}
@@ -191,29 +183,17 @@ func TestC106_DeadBootstrapEntriesAreSteppedOver(t *testing.T) {
 // balancer stands before a broker; with cut set it takes connections and closes them without a word.
 func balancer(t *testing.T, target string, cut *atomic.Bool) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", target)
-			if err != nil || cut.Load() {
-				_, _ = near.Read(make([]byte, 4096)) // what is left unread would make the close a reset
-				near.Close()
-				continue
-			}
-			t.Cleanup(func() { near.Close(); far.Close() })
-			go func() { _, _ = io.Copy(far, near); far.Close() }()
-			go func() { _, _ = io.Copy(near, far); near.Close() }()
+	return accepting(t, func(near net.Conn) {
+		far, err := net.Dial("tcp", target)
+		if err != nil || cut.Load() {
+			_, _ = near.Read(make([]byte, 4096)) // what is left unread would make the close a reset
+			near.Close()
+			return
 		}
-	}()
-	return listener.Addr().String()
+		t.Cleanup(func() { near.Close(); far.Close() })
+		go func() { _, _ = io.Copy(far, near); far.Close() }()
+		go func() { _, _ = io.Copy(near, far); near.Close() }()
+	})
 }
 
 // A broker that hangs up at once is asked for another login only while none has worked: later it is one that ends.
